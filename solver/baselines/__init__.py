@@ -1,0 +1,1 @@
+"""What others would choose, on the same costs."""

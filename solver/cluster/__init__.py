@@ -1,0 +1,1 @@
+"""What trains it: the device catalogue, nodes and fabric."""

@@ -1,0 +1,1 @@
+"""Seconds and bytes of every op, tensor and state under a layout."""

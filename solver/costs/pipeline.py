@@ -1,0 +1,145 @@
+"""The costs of a pipeline: what the optimisation sees, and all it sees.
+
+A cost model (or a measured profile) describes the model as a sequence of blocks; a block is a small
+graph of ops in forward order. The exact meaning of *needed*, *kept* and *recomputed* is:
+
+- A tensor is needed if some op of its block lists it in ``backward_reads``. A needed tensor other
+  than the block's input ``x`` is kept or recomputed; a tensor that nobody needs is never kept.
+- Recomputing a tensor runs its op's forward once more in the backward pass. The op's inputs must be
+  there: ``x``, a kept tensor, or a tensor recomputed as well (needed or not; its cost counts).
+- Kept bytes of a block = ``input_bytes`` + the ``output_bytes`` of its kept tensors. Recompute
+  bytes = the ``output_bytes`` of its recomputed tensors.
+- Memory of a stage = states + in-flight x kept bytes + the largest over its blocks of recompute
+  bytes + ``working_bytes``, plus ``reserved_bytes``; it must not exceed ``capacity_bytes``.
+
+Everything is per device, in seconds and bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class OpKind(StrEnum):
+    """Whether an op occupies the compute units or the links."""
+
+    COMPUTE = "compute"
+    COMMUNICATION = "communication"
+
+
+class Account(StrEnum):
+    """The line of the breakdown that an op's seconds are charged to."""
+
+    COMPUTE = "compute"
+    TENSOR_PARALLEL = "tensor_parallel"
+    CONTEXT_PARALLEL = "context_parallel"
+    EXPERT_PARALLEL = "expert_parallel"
+    DATA_PARALLEL = "data_parallel"
+
+
+@dataclass(frozen=True)
+class Op:
+    """One op and the tensor it makes (both carry ``name``).
+
+    ``inputs`` names ``x`` or earlier ops; ``backward_reads`` names the tensors that the op's
+    backward reads. Seconds are for one micro-batch on one device.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    forward_seconds: float
+    backward_seconds: float
+    output_bytes: float
+    backward_reads: tuple[str, ...] = ()
+    kind: OpKind = OpKind.COMPUTE
+    account: Account = Account.COMPUTE
+
+
+@dataclass(frozen=True)
+class States:
+    """Bytes that live through the iteration: weights, gradients, optimizer state."""
+
+    weights: float = 0.0
+    gradients: float = 0.0
+    optimizer: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """All three together."""
+        return self.weights + self.gradients + self.optimizer
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block kind of the model: what any policy or the optimiser decides about.
+
+    ``working_bytes``: temporaries alive only while this block computes, beside what it recomputes.
+    ``gradient_seconds``: reducing this block's gradients over the data-parallel group, once per
+    iteration, before any overlap. ``gather_seconds``: gathering its updated weights, likewise.
+    ``optimizer_seconds``: updating them.
+    ``checkpointable``: whether the framework policies (full, selective, uniform, block) touch it;
+    the optimiser may recompute within any block.
+    ``rerun_seconds``: what ``full`` costs where a framework re-runs the whole forward, including
+    ops whose output nobody needs; None means only what is needed is recomputed.
+    ``modules``: for the ``selective`` policy, module name to the tensors it does not keep.
+    """
+
+    name: str
+    ops: tuple[Op, ...]
+    input_bytes: float
+    states: States = States()
+    working_bytes: float = 0.0
+    gradient_seconds: float = 0.0
+    gather_seconds: float = 0.0
+    optimizer_seconds: float = 0.0
+    checkpointable: bool = True
+    rerun_seconds: float | None = None
+    modules: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @property
+    def forward_seconds(self) -> float:
+        """Forward time of one micro-batch."""
+        return sum(op.forward_seconds for op in self.ops)
+
+    @property
+    def backward_seconds(self) -> float:
+        """Backward time of one micro-batch, recompute apart."""
+        return sum(op.backward_seconds for op in self.ops)
+
+
+@dataclass(frozen=True)
+class PipelineCosts:
+    """Everything that the partition of one layout depends on.
+
+    ``sequence`` indexes ``blocks`` in model order. ``send_seconds`` is the time of one boundary
+    tensor between neighbouring stages. ``gradient_overlap`` is the fraction of a stage's last
+    backward under which its gradient reduction hides, ``gather_overlap`` the same for the weight
+    gather under its first forward: a stage's exposed reduction is
+    ``max(0, sum(gradient_seconds) - gradient_overlap * sum(backward_seconds))``.
+    ``fixed_seconds`` is a constant per iteration.
+    """
+
+    blocks: tuple[Block, ...]
+    sequence: tuple[int, ...]
+    micro_batches: int
+    capacity_bytes: float
+    send_seconds: float = 0.0
+    reserved_bytes: float = 0.0
+    gradient_overlap: float = 0.0
+    gather_overlap: float = 0.0
+    fixed_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """What utilisation is measured against, for one iteration of the whole job.
+
+    ``model_flops`` counts forward and backward without recompute; ``peak_flops`` is one device's
+    dense peak at the run's precision; ``tokens`` is global batch times sequence length.
+    """
+
+    model_flops: float
+    peak_flops: float
+    tokens: float
+    devices: int

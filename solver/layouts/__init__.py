@@ -1,0 +1,1 @@
+"""What a parallel layout is and when it is legal."""

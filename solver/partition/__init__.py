@@ -1,0 +1,1 @@
+"""Which run of blocks each stage holds: stage menus and the partition program."""

@@ -1,0 +1,1 @@
+"""What a block keeps and what it recomputes: the frontier of choices, and named policies."""

@@ -1,0 +1,1 @@
+"""The fixed orders of pipeline work, their exact simulation and critical paths."""

@@ -1,0 +1,1 @@
+"""Legal layouts, their lower bounds, and the search over them."""

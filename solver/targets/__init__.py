@@ -1,0 +1,1 @@
+"""What each training framework can execute, and its configuration."""
