@@ -1,0 +1,178 @@
+"""The answers: an evaluation of a given plan, and the best plan with its proof.
+
+Seconds and bytes throughout; field names are fixed by the project's contract.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Answer(BaseModel):
+    """Base of every answer type."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+class Status(StrEnum):
+    """Where a plan stands."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    INFEASIBLE = "infeasible"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class LayoutAnswer(Answer):
+    """The parallel layout, every field filled."""
+
+    tensor_parallel: int
+    pipeline_parallel: int
+    context_parallel: int
+    expert_parallel: int
+    data_parallel: int
+    virtual_stages: int
+    micro_batch_size: int
+    sequence_parallel: bool
+    zero_stage: int
+    schedule: str
+
+
+class StageMemory(Answer):
+    """Bytes of one stage at its peak; the fields add up to the stage's ``peak_memory_bytes``."""
+
+    weights: float
+    gradients: float
+    optimizer: float
+    activations: float = Field(description="Kept for backward, all in-flight micro-batches.")
+    recompute: float = Field(description="Tensors that one block rebuilds in its backward.")
+    working: float = Field(default=0.0, description="Temporaries of the block at work.")
+    reserved: float = Field(default=0.0, description="Context, communicators and allocator slack.")
+
+
+class BlockRecompute(Answer):
+    """So many blocks of a kind on the stage recompute these tensors."""
+
+    block: str
+    count: int
+    recomputed: list[str]
+
+
+class Stage(Answer):
+    """One pipeline stage: what it holds, how long it takes, what it needs."""
+
+    index: int
+    chunk: int | None = None
+    blocks: list[tuple[str, int]]
+    forward_seconds: float
+    backward_seconds: float = Field(description="One micro-batch, recompute included.")
+    recompute_seconds: float
+    in_flight: int
+    peak_memory_bytes: float
+    memory: StageMemory
+    recompute: list[BlockRecompute]
+
+
+class Breakdown(Answer):
+    """Where the iteration's time goes, on average over the stages; the lines add up to it."""
+
+    compute: float
+    recompute: float
+    bubble: float
+    tensor_parallel: float
+    pipeline_parallel: float
+    data_parallel: float
+    optimizer: float
+    context_parallel: float = 0.0
+    expert_parallel: float = 0.0
+    other: float = 0.0
+
+
+class Evaluation(Answer):
+    """Time and memory of a given layout, partition and recompute policy."""
+
+    iteration_seconds: float
+    tokens_per_second_per_device: float | None
+    model_flops_utilization: float | None
+    fits: bool
+    peak_memory_bytes: float
+    memory_limit_bytes: float
+    layout: LayoutAnswer
+    micro_batches: int
+    stages: list[Stage]
+    breakdown: Breakdown
+    notes: list[str] = Field(default_factory=list)
+
+
+class Baseline(Answer):
+    """What another method would get on the same costs."""
+
+    iteration_seconds: float | None
+    fits: bool
+    peak_memory_bytes: float | None = None
+    speed_up: float | None = Field(
+        default=None, description="The baseline's iteration time over this plan's."
+    )
+    note: str = ""
+
+
+class SolverReport(Answer):
+    """How the answer was found."""
+
+    seconds: float
+    engine: str
+    version: str
+    layouts_considered: int
+    layouts_pruned: int
+    layouts_infeasible: int = 0
+    layouts_unfinished: int = 0
+    rows: int = Field(default=0, description="Critical-path rows in the final program.")
+    rounds: int = Field(default=0, description="Solve-and-simulate rounds for the winner.")
+
+
+class Shortfall(Answer):
+    """A stage that cannot fit, even under full recompute."""
+
+    stage: int
+    missing_bytes: float
+    needed_bytes: float
+    memory_limit_bytes: float
+    layout: LayoutAnswer
+
+
+class Export(Answer):
+    """A plan in a framework's own words, and what those words cannot say."""
+
+    framework: str
+    arguments: list[str]
+    exact: bool
+    notes: list[str]
+
+
+class Plan(Answer):
+    """The best plan, or why there is none."""
+
+    id: str
+    status: Status
+    iteration_seconds: float | None = None
+    tokens_per_second_per_device: float | None = None
+    model_flops_utilization: float | None = None
+    fits: bool | None = None
+    peak_memory_bytes: float | None = None
+    memory_limit_bytes: float | None = None
+    layout: LayoutAnswer | None = None
+    micro_batches: int | None = None
+    stages: list[Stage] = Field(default_factory=list)
+    breakdown: Breakdown | None = None
+    lower_bound_seconds: float | None = None
+    gap: float | None = None
+    baselines: dict[str, Baseline] = Field(default_factory=dict)
+    exports: list[Export] = Field(default_factory=list)
+    shortfall: Shortfall | None = None
+    solver: SolverReport | None = None
+    notes: list[str] = Field(default_factory=list)
+    error: str | None = None

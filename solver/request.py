@@ -1,0 +1,232 @@
+"""The request: what a caller asks, validated at the edge.
+
+One request serves planning and evaluation. Field names are fixed by the project's contract;
+unknown fields are refused with their path. A layout field that is absent or null is for the solver
+to choose. Quantities are SI.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+Bytes = Annotated[float, Field(ge=0, le=1e18, allow_inf_nan=False)]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class Strict(BaseModel):
+    """Base of every request type: no unknown field, immutable once read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+class ScheduleName(StrEnum):
+    """The pipeline schedules the solver knows."""
+
+    GPIPE = "gpipe"
+    ONE_F_ONE_B = "1f1b"
+
+
+class OpKindName(StrEnum):
+    """What an op of a profile occupies."""
+
+    COMPUTE = "compute"
+    COMMUNICATION = "communication"
+
+
+class ProfileOp(Strict):
+    """One op of a profiled block, and the tensor it makes."""
+
+    name: Name = Field(description="The op, and the tensor that it makes.")
+    inputs: list[Name] = Field(default_factory=list, description='"x" or earlier ops.')
+    forward_seconds: Seconds
+    backward_seconds: Seconds
+    output_bytes: Bytes
+    backward_reads: list[Name] = Field(
+        default_factory=list, description="Tensors that this op's backward reads."
+    )
+    kind: OpKindName = OpKindName.COMPUTE
+
+
+class ProfileBlock(Strict):
+    """One kind of block: its states, its input and its ops in forward order."""
+
+    state_bytes: Bytes = Field(
+        description="Weights, gradients and optimizer state of one block on one device."
+    )
+    input_bytes: Bytes = Field(description='The block\'s input "x": always kept for backward.')
+    ops: list[ProfileOp] = Field(min_length=1, max_length=512)
+
+
+class Profile(Strict):
+    """Measured or hand-made costs of a model, one micro-batch on one device."""
+
+    blocks: dict[Name, ProfileBlock] = Field(min_length=1, max_length=64)
+    sequence: list[tuple[Name, Annotated[int, Field(ge=1, le=4096)]]] = Field(
+        min_length=1,
+        max_length=4096,
+        description="Block names in model order, each with a count.",
+    )
+    pipeline_send_seconds: Seconds = 0.0
+
+
+class Model(Strict):
+    """The model to train: exactly one of the forms."""
+
+    name: Name | None = Field(default=None, description="An entry of the model catalogue.")
+    huggingface: dict[str, JsonValue] | None = Field(
+        default=None, description="The content of a Hugging Face config.json."
+    )
+    megatron_args: dict[str, JsonValue] | str | None = Field(
+        default=None, description="Megatron-LM's own flags."
+    )
+    profile: Profile | None = None
+
+    @model_validator(mode="after")
+    def _exactly_one_form(self) -> Self:
+        given = [form for form in _MODEL_FORMS if getattr(self, form) is not None]
+        if len(given) != 1:
+            found = " and ".join(given) if given else "none"
+            raise ValueError(f"give exactly one of {', '.join(_MODEL_FORMS)}; found {found}")
+        return self
+
+
+_MODEL_FORMS = ("name", "huggingface", "megatron_args", "profile")
+
+
+class Cluster(Strict):
+    """The devices: a catalogue device with a node count, or for a profile just the memory."""
+
+    name: Name | None = Field(default=None, description="A stored cluster.")
+    device: Name | None = Field(default=None, description="An entry of the device catalogue.")
+    nodes: Count | None = None
+    devices_per_node: Annotated[int, Field(ge=1, le=1024)] | None = None
+    memory_bytes: Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)] | None = Field(
+        default=None, description="Usable bytes per device; the device's own memory if absent."
+    )
+    fabric: Annotated[str, Field(max_length=500)] | None = Field(
+        default=None,
+        description="Inter-node fabric in words, such as '400 Gb/s InfiniBand per GPU'.",
+    )
+    inter_node_bytes_per_second: (
+        Annotated[float, Field(gt=0, le=1e15, allow_inf_nan=False)] | None
+    ) = Field(default=None, description="Per device, one direction; overrides `fabric`.")
+    topology: JsonValue = Field(default=None, description="An imported topology file.")
+
+
+class Precision(StrEnum):
+    """Arithmetic of the matrix products."""
+
+    BF16 = "bf16"
+    FP16 = "fp16"
+    FP8 = "fp8"
+    FP32 = "fp32"
+
+
+class AttentionKernel(StrEnum):
+    """How attention is computed: fused without its score matrix, or op by op."""
+
+    FLASH = "flash"
+    UNFUSED = "unfused"
+
+
+class Optimizer(StrEnum):
+    """The optimizer, for its state and its update time."""
+
+    ADAM = "adam"
+    SGD = "sgd"
+
+
+class Training(Strict):
+    """The training run. With a profile, ``global_batch_size`` counts micro-batches per pipeline."""
+
+    sequence_length: Annotated[int, Field(ge=1, le=16_777_216)] | None = None
+    global_batch_size: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    precision: Precision = Precision.BF16
+    attention: AttentionKernel = AttentionKernel.FLASH
+    optimizer: Optimizer = Optimizer.ADAM
+
+
+class LayoutRequest(Strict):
+    """The parallel layout; whatever is absent or null is searched."""
+
+    tensor_parallel: Count | None = None
+    pipeline_parallel: Count | None = None
+    context_parallel: Count | None = None
+    expert_parallel: Count | None = None
+    data_parallel: Count | None = None
+    virtual_stages: Annotated[int, Field(ge=1, le=512)] | None = None
+    micro_batch_size: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    sequence_parallel: bool | None = None
+    zero_stage: Annotated[int, Field(ge=0, le=3)] | None = None
+    schedule: ScheduleName | None = None
+
+
+class Policy(StrEnum):
+    """Who decides what is recomputed: the solver, or a rule of some framework or paper."""
+
+    OPTIMAL = "optimal"
+    NONE = "none"
+    FULL = "full"
+    SELECTIVE = "selective"
+    UNIFORM = "uniform"
+    BLOCK = "block"
+    ADAPIPE = "adapipe"
+    LYNX_HEU = "lynx-heu"
+
+
+class Overlap(StrEnum):
+    """Where recomputation may hide."""
+
+    OFF = "off"
+    COMMUNICATION = "communication"
+    STALLS = "stalls"
+    ALL = "all"
+
+
+class Recompute(Strict):
+    """What may be recomputed."""
+
+    policy: Policy = Policy.OPTIMAL
+    modules: list[Name] | None = Field(
+        default=None, description="For `selective`: the modules to recompute."
+    )
+    num_layers: Annotated[int, Field(ge=0, le=100_000)] | None = Field(
+        default=None,
+        description="For `block`: layers recomputed per stage; for `uniform`: the group size.",
+    )
+    overlap: Overlap | None = None
+
+
+class Target(Strict):
+    """The framework that is to run the plan."""
+
+    framework: Name
+
+
+class SolverOptions(Strict):
+    """Limits of the search."""
+
+    time_limit_seconds: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] = 30.0
+    relative_gap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1e-4
+
+
+class PlanRequest(Strict):
+    """A model, a cluster and a training run, with whatever the caller wants to fix."""
+
+    model: Model
+    cluster: Cluster
+    training: Training = Training()
+    layout: LayoutRequest = LayoutRequest()
+    recompute: Recompute = Recompute()
+    target: Target | None = None
+    solver: SolverOptions = SolverOptions()
+
+
+def canonical(request: PlanRequest) -> dict[str, Any]:
+    """The request with every default filled, in a form whose JSON identifies it."""
+    return request.model_dump(mode="json")
