@@ -1,1 +1,1 @@
-"""Stagecut's solver: a library that plans pipeline training and knows nothing of HTTP or databases."""
+"""The solver library: plans pipeline training, and knows nothing of HTTP or databases."""
