@@ -31,7 +31,8 @@ class Attention:
     """Multi-head, grouped-query or multi-query attention.
 
     ``head_dim * heads`` may differ from the hidden size (Qwen 3, Gemma). ``window`` is the sliding
-    window in tokens, or None for full causal attention.
+    window in tokens, or None for full causal attention. ``sinks``: one learned logit per head that
+    joins the softmax (gpt-oss).
     """
 
     heads: int
@@ -41,6 +42,7 @@ class Attention:
     output_bias: bool = False
     query_key_norm: bool = False
     window: int | None = None
+    sinks: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,9 @@ class FeedForward:
 class MixtureOfExperts:
     """Routed experts, each a feed-forward of ``hidden``, plus an optional shared expert.
 
-    ``shared_hidden`` is the total width of the shared experts (0: none).
+    ``shared_hidden`` is the total width of the shared experts (0: none); ``shared_gate``: their sum
+    is scaled by a gate of one output (Qwen 2). ``router_bias``: one learned number per expert
+    (gpt-oss; DeepSeek-V3's score correction).
     """
 
     experts: int
@@ -80,6 +84,8 @@ class MixtureOfExperts:
     activation: str = "silu"
     shared_hidden: int = 0
     bias: bool = False
+    shared_gate: bool = False
+    router_bias: bool = False
 
 
 @dataclass(frozen=True)
