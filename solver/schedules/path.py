@@ -1,0 +1,85 @@
+"""Paths through a schedule's graph: each is a lower bound of the makespan that is linear in times.
+
+A path visits tasks and counts how often each stage's forward and backward stand on it. Whatever the
+partition, the makespan is at least the length of every path; the critical path attains it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.schedules.schedule import Work
+from solver.schedules.simulate import Floats, Simulation, StageTimes
+
+
+@dataclass(frozen=True)
+class Path:
+    """How often each stage's work stands on a path, as tuples over stages.
+
+    ``first``, ``last`` and ``step`` name the stage whose ``before_first``, ``after_last`` and
+    ``step`` the path includes, or None.
+    """
+
+    forward: tuple[int, ...]
+    backward: tuple[int, ...]
+    sends: int
+    first: int | None = None
+    last: int | None = None
+    step: int | None = None
+
+    def length(self, times: StageTimes) -> Floats:
+        """The path's length for every candidate, shape (candidates,)."""
+        total = times.forward @ np.array(self.forward, dtype=np.float64)
+        total += times.backward @ np.array(self.backward, dtype=np.float64)
+        total += self.sends * times.send
+        for stage, part in (
+            (self.first, times.before_first),
+            (self.last, times.after_last),
+            (self.step, times.step),
+        ):
+            if stage is not None:
+                total += part[:, stage]
+        return np.asarray(total)
+
+
+def critical_path(simulation: Simulation, candidate: int = 0) -> Path:
+    """The longest path of one simulated candidate; its length is the makespan."""
+    nodes, path = critical_tasks(simulation, candidate)
+    del nodes
+    return path
+
+
+def critical_tasks(simulation: Simulation, candidate: int = 0) -> tuple[list[int], Path]:
+    """The nodes on the longest path, in time order, and the path itself."""
+    graph, times = simulation.graph, simulation.times
+    ends = simulation.ends[:, candidate]
+    last = int(np.argmax(ends[graph.last_of_stage] + times.after_last[candidate]))
+    counts: npt.NDArray[np.int64] = np.zeros((len(Work), graph.stages), dtype=np.int64)
+    sends, first = 0, None
+    visited: list[int] = []
+    node = int(graph.last_of_stage[last])
+    while node < graph.nodes:
+        visited.append(node)
+        work, stage, _ = graph.tasks[node]
+        counts[work, stage] += 1
+        previous, dependency = int(graph.previous[node]), int(graph.dependency[node])
+        arrival = ends[dependency] + graph.sends[node] * times.send
+        if arrival > ends[previous] or (arrival == ends[previous] and dependency < graph.nodes):
+            sends += int(graph.sends[node])
+            node = dependency
+        else:
+            node = previous
+    if node < graph.nodes + graph.stages:
+        first = node - graph.nodes
+    path = Path(
+        forward=tuple(counts[Work.FORWARD].tolist()),
+        backward=tuple(counts[Work.BACKWARD].tolist()),
+        sends=sends,
+        first=first,
+        last=last,
+        step=int(np.argmax(times.step[candidate])),
+    )
+    return visited[::-1], path

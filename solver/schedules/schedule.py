@@ -1,0 +1,95 @@
+"""What a pipeline schedule is: a placement of stages on devices and a fixed order of work on each.
+
+A schedule knows nothing of durations. It is one small class; the graph, the exact simulator, the
+critical paths and the memory sweep are made from its ``order`` alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from enum import IntEnum
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Order = npt.NDArray[np.int64]
+"""Tasks in the order a device runs them: rows of (work, stage, micro-batch)."""
+
+
+class Work(IntEnum):
+    """The kinds of work a stage does for one micro-batch."""
+
+    FORWARD = 0
+    BACKWARD = 1
+
+
+class Task(NamedTuple):
+    """One piece of work: which kind, for which (virtual) stage and micro-batch."""
+
+    work: Work
+    stage: int
+    micro_batch: int
+
+
+class Schedule(ABC):
+    """A fixed order of forward and backward passes on every device of a pipeline.
+
+    Args:
+        devices: Pipeline-parallel size p.
+        micro_batches: Micro-batches n per iteration.
+        virtual_stages: Model chunks per device v; stages are numbered 0 .. p v - 1 in model order.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, devices: int, micro_batches: int, virtual_stages: int = 1) -> None:
+        self.devices = devices
+        self.micro_batches = micro_batches
+        self.virtual_stages = virtual_stages
+
+    @property
+    def stages(self) -> int:
+        """Number of (virtual) stages in model order."""
+        return self.devices * self.virtual_stages
+
+    def device(self, stage: int) -> int:
+        """The device that holds a stage."""
+        return stage % self.devices
+
+    def stages_of(self, device: int) -> list[int]:
+        """The stages on a device, in model order."""
+        return [stage for stage in range(self.stages) if self.device(stage) == device]
+
+    @abstractmethod
+    def order(self, device: int) -> Order:
+        """All tasks of a device in the order it runs them."""
+
+    def in_flight(self, stage: int) -> int:
+        """Most micro-batches whose forward on this stage ran and whose backward has not ended."""
+        order = self.order(self.device(stage))
+        mine = order[order[:, 1] == stage, 0]
+        return int(np.where(mine == Work.FORWARD, 1, -1).cumsum().max())
+
+    def key(self) -> tuple[str, int, int, int]:
+        """What identifies the order: schedules with equal keys have equal graphs."""
+        return (self.name, self.devices, self.micro_batches, self.virtual_stages)
+
+
+def tasks(work: Work, stage: int, micro_batches: npt.ArrayLike) -> Order:
+    """Rows of one kind of work of one stage, for these micro-batches in this order."""
+    numbers = np.asarray(micro_batches, dtype=np.int64)
+    rows = np.empty((len(numbers), 3), dtype=np.int64)
+    rows[:, 0], rows[:, 1], rows[:, 2] = work, stage, numbers
+    return rows
+
+
+def alternate(warm_up: int, forwards: Order, backwards: Order) -> Order:
+    """``warm_up`` forwards, then forward and backward in turn, then the backwards left."""
+    steady = len(forwards) - warm_up
+    order = np.empty((len(forwards) + len(backwards), 3), dtype=np.int64)
+    order[:warm_up] = forwards[:warm_up]
+    turns = order[warm_up : warm_up + 2 * steady]
+    turns[0::2], turns[1::2] = forwards[warm_up:], backwards[:steady]
+    order[warm_up + 2 * steady :] = backwards[steady:]
+    return order
