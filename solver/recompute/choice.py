@@ -1,0 +1,54 @@
+"""One way to run a block: which needed tensors it keeps, and what the rest costs to rebuild."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from solver.costs.pipeline import Block
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A block's recompute decision and its three costs.
+
+    ``kept_bytes`` is held per in-flight micro-batch (the block's input included), ``seconds`` is
+    added to the backward of every micro-batch, ``recompute_bytes`` is alive while the block's
+    backward runs. ``recomputed`` names the rebuilt tensors in op order.
+    """
+
+    kept_bytes: float
+    seconds: float
+    recompute_bytes: float
+    recomputed: tuple[str, ...]
+
+
+def needed_tensors(block: Block) -> frozenset[str]:
+    """Tensors other than the input that some op of the block reads in its backward."""
+    return frozenset(name for op in block.ops for name in op.backward_reads if name != "x")
+
+
+def choice_keeping(block: Block, kept: Collection[str]) -> Choice:
+    """The choice that keeps these needed tensors and recomputes the other needed ones.
+
+    An op is run again if its tensor is needed and not kept, or if an op run again reads it and it
+    is not kept (``solver.costs.pipeline``).
+    """
+    needed = needed_tensors(block)
+    held = needed.intersection(kept)
+    wanted = set(needed - held)
+    for op in reversed(block.ops):
+        if op.name in wanted:
+            wanted.update(name for name in op.inputs if name != "x" and name not in held)
+    rebuilt = [op for op in block.ops if op.name in wanted]
+    return Choice(
+        kept_bytes=block.input_bytes + sum(o.output_bytes for o in block.ops if o.name in held),
+        seconds=sum(op.forward_seconds for op in rebuilt),
+        recompute_bytes=sum(op.output_bytes for op in rebuilt),
+        recomputed=tuple(op.name for op in rebuilt),
+    )
+
+
+def keep_all(block: Block) -> Choice:
+    """Recompute nothing."""
+    return choice_keeping(block, needed_tensors(block))

@@ -1,0 +1,38 @@
+"""Named recompute policies: what frameworks offer instead of a free choice per tensor."""
+
+from __future__ import annotations
+
+from solver.costs.pipeline import Block
+from solver.recompute.choice import Choice, choice_keeping, keep_all, needed_tensors
+
+
+def full(block: Block) -> Choice:
+    """Keep only the block's input and run its forward again (Chen et al. 2016, arXiv 1604.06174).
+
+    Where the framework re-runs the whole block, outputs that nobody needs included, its
+    ``rerun_seconds`` are charged instead of the time of what is needed.
+    """
+    if not block.checkpointable:
+        return keep_all(block)
+    choice = choice_keeping(block, ())
+    if block.rerun_seconds is None:
+        return choice
+    return Choice(
+        kept_bytes=choice.kept_bytes,
+        seconds=max(choice.seconds, block.rerun_seconds),
+        recompute_bytes=choice.recompute_bytes,
+        recomputed=choice.recomputed,
+    )
+
+
+def selective(block: Block, modules: tuple[str, ...]) -> Choice:
+    """Recompute the tensors of these modules only (Korthikanti et al. 2022, arXiv 2205.05198)."""
+    if not block.checkpointable:
+        return keep_all(block)
+    dropped = {name for module, names in block.modules if module in modules for name in names}
+    return choice_keeping(block, needed_tensors(block) - dropped)
+
+
+def least_memory(block: Block) -> Choice:
+    """Recompute every needed tensor, whatever frameworks offer: the least that is ever kept."""
+    return choice_keeping(block, ())
