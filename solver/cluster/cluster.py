@@ -1,0 +1,132 @@
+"""A cluster: how many of which device, how they are joined, and the memory that may be used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from solver import request
+from solver.cluster import fabric
+from solver.cluster.device import Device, device
+from solver.errors import BadRequest
+
+
+class FabricBasis(StrEnum):
+    """Where a cluster's inter-node bandwidth comes from."""
+
+    REQUEST = "request"
+    FABRIC_TEXT = "fabric text"
+    DEVICE_DEFAULT = "device default"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """``nodes`` equal nodes of ``devices_per_node`` devices.
+
+    ``memory_bytes``: usable bytes per device. ``inter_node_bytes_per_second``: one device's share
+    of its node's network, one direction. ``domain_size``: consecutive devices that the fast links
+    join, a multiple of the node where they reach beyond it (72 for NVL72).
+    """
+
+    device: Device
+    nodes: int
+    devices_per_node: int
+    memory_bytes: float
+    inter_node_bytes_per_second: float
+    domain_size: int
+    fabric_basis: FabricBasis = FabricBasis.DEVICE_DEFAULT
+
+    @property
+    def devices(self) -> int:
+        """All devices of the cluster."""
+        return self.nodes * self.devices_per_node
+
+
+def cluster_from_request(asked: request.Cluster) -> Cluster:
+    """The cluster that a request describes by device and node count.
+
+    Raises:
+        BadRequest: ``device``, ``nodes`` or ``devices_per_node`` is missing, or the cluster is
+            given in a form that is not read here.
+        UnknownName: No such device.
+    """
+    _only_known_forms(asked)
+    unit = _device(asked)
+    nodes = _required(asked.nodes, "nodes")
+    per_node = _required(asked.devices_per_node, "devices_per_node")
+    bandwidth, basis = _inter_node(asked, unit, per_node)
+    return Cluster(
+        device=unit,
+        nodes=nodes,
+        devices_per_node=per_node,
+        memory_bytes=asked.memory_bytes or unit.memory_bytes,
+        inter_node_bytes_per_second=bandwidth,
+        domain_size=_domain(unit, nodes, per_node),
+        fabric_basis=basis,
+    )
+
+
+def memory_capacity(asked: request.Cluster) -> float:
+    """Usable bytes per device, all that a model given as a profile needs to know of its cluster.
+
+    Raises:
+        BadRequest: Neither ``memory_bytes`` nor a device is given.
+        UnknownName: No such device.
+    """
+    _only_known_forms(asked)
+    if asked.memory_bytes is not None:
+        return asked.memory_bytes
+    if asked.device is None:
+        raise BadRequest(
+            "The memory of the devices is not given.",
+            field="cluster.memory_bytes",
+            hint="Give cluster.memory_bytes, or a cluster.device of the catalogue.",
+        )
+    return device(asked.device).memory_bytes
+
+
+def _only_known_forms(asked: request.Cluster) -> None:
+    for form in ("name", "topology"):
+        if getattr(asked, form) is not None:
+            raise BadRequest(
+                f"A cluster given by its {form} cannot be read yet.",
+                field=f"cluster.{form}",
+                hint="Give cluster.device, cluster.nodes and cluster.devices_per_node.",
+            )
+
+
+def _device(asked: request.Cluster) -> Device:
+    if asked.device is None:
+        raise BadRequest(
+            "The device is not given.",
+            field="cluster.device",
+            hint="Give the name of a device of the catalogue, such as H100-SXM5-80GB.",
+        )
+    return device(asked.device)
+
+
+def _required(value: int | None, name: str) -> int:
+    if value is None:
+        raise BadRequest(
+            f"{name} is not given.", field=f"cluster.{name}", hint="Give a whole number from 1 up."
+        )
+    return value
+
+
+def _inter_node(
+    asked: request.Cluster, unit: Device, devices_per_node: int
+) -> tuple[float, FabricBasis]:
+    usual = unit.inter_node_bytes_per_second
+    if asked.inter_node_bytes_per_second is not None:
+        return asked.inter_node_bytes_per_second, FabricBasis.REQUEST
+    if asked.fabric is not None:
+        read = fabric.bytes_per_second(asked.fabric, devices_per_node, usual)
+        if read is not None:
+            return read, FabricBasis.FABRIC_TEXT
+    return usual, FabricBasis.DEVICE_DEFAULT
+
+
+def _domain(unit: Device, nodes: int, devices_per_node: int) -> int:
+    """The node, or as many whole nodes as the device's links join (NVL72: 72 devices)."""
+    joined = min(unit.scale_up_size // devices_per_node, nodes)
+    return max(1, joined) * devices_per_node
