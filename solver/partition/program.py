@@ -1,0 +1,178 @@
+"""The partition program, solved with OR-Tools.
+
+Sets: stages s, candidate runs r = [start, stop) of s. Coefficients: F[r], B[s, r] and the
+once-per-iteration times of ``RunTimes``. ::
+
+    minimise   T
+    over       y[s, r] in {0, 1},  T >= 0
+    (cover)    sum over r of y[0, r] = 1 over runs starting at 0; for every stage s and cut c, the
+               runs of s that stop at c equal the runs of s + 1 that start at c; the last stage
+               stops at L                                              -> _add_cover
+    (times)    f[s] = sum F y,  b[s] = sum B y,  and likewise the once-per-iteration times
+                                                                       -> _add_stage_times
+    (paths)    T >= length of every path in the pool, linear in f, b   -> _add_paths
+
+The pool starts with the schedule's own-paths and grows by critical paths (``solve.py``). HiGHS
+through MathOpt solves it; its ``threads`` must stay unset there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+from ortools.math_opt.python import mathopt
+
+from solver.errors import SolverFailed
+from solver.partition.candidates import Bools, RunTimes
+from solver.schedules import Path
+
+Cut = tuple[int, int]
+"""A run [start, stop)."""
+
+
+@dataclass(frozen=True)
+class ProgramResult:
+    """Cuts per stage (None if the program has no solution better than asked) and the bound."""
+
+    cuts: tuple[Cut, ...] | None
+    bound: float
+
+
+def solve_program(
+    times: RunTimes,
+    alive: Bools,
+    paths: list[Path],
+    send_seconds: float,
+    relative_gap: float,
+    time_limit_seconds: float,
+) -> ProgramResult:
+    """Choose one alive run per stage so that the longest path of the pool is shortest.
+
+    Raises:
+        SolverFailed: If the solver gives neither a solution nor a proof that there is none.
+    """
+    program = _Program(times, alive)
+    program.add_cover()
+    program.add_paths(paths, send_seconds)
+    return program.solve(relative_gap, time_limit_seconds)
+
+
+class _Program:
+    def __init__(self, times: RunTimes, alive: Bools) -> None:
+        self.times = times
+        self.model = mathopt.Model(name="partition")
+        self.makespan = self.model.add_variable(lb=0.0, name="T")
+        self.runs: list[list[tuple[int, int, mathopt.Variable]]] = []
+        for stage in range(times.stages):
+            starts, stops = np.nonzero(alive[stage])
+            self.runs.append(
+                [
+                    (start, stop, self.model.add_binary_variable())
+                    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
+                ]
+            )
+        self._stage_variables: dict[tuple[str, int], mathopt.Variable] = {}
+
+    def add_cover(self) -> None:
+        """(cover): the stages' runs follow one another without gap."""
+        first = [y for start, _, y in self.runs[0] if start == 0]
+        self.model.add_linear_constraint(mathopt.fast_sum(first) == 1.0)
+        for here, following in zip(self.runs[:-1], self.runs[1:], strict=True):
+            balance: dict[int, list[mathopt.LinearTerm | mathopt.Variable]] = defaultdict(list)
+            for _, stop, y in here:
+                balance[stop].append(y)
+            for start, _, y in following:
+                balance[start].append(-y)
+            for terms in balance.values():
+                self.model.add_linear_constraint(mathopt.fast_sum(terms) == 0.0)
+
+    def stage_time(self, part: str, stage: int) -> mathopt.Variable:
+        """(times): a stage's time of one kind, as a variable made when first asked for."""
+        key = (part, stage)
+        if key not in self._stage_variables:
+            variable = self.model.add_variable(lb=0.0, name=f"{part}[{stage}]")
+            seconds = getattr(self.times, part)[stage]
+            terms = [float(seconds[start, stop]) * y for start, stop, y in self.runs[stage]]
+            self.model.add_linear_constraint(mathopt.fast_sum(terms) == variable)
+            self._stage_variables[key] = variable
+        return self._stage_variables[key]
+
+    def prefix_time(self, stage: int) -> mathopt.Variable:
+        """Sum of forward + backward over the stages before ``stage``: keeps path rows short."""
+        key = ("prefix", stage)
+        if key not in self._stage_variables:
+            variable = self.model.add_variable(lb=0.0, name=f"prefix[{stage}]")
+            if stage == 0:
+                self.model.add_linear_constraint(variable == 0.0)
+            else:
+                parts = [self.prefix_time(stage - 1)]
+                parts += [self.stage_time(part, stage - 1) for part in ("forward", "backward")]
+                self.model.add_linear_constraint(mathopt.fast_sum(parts) == variable)
+            self._stage_variables[key] = variable
+        return self._stage_variables[key]
+
+    def add_paths(self, paths: list[Path], send_seconds: float) -> None:
+        """(paths): the makespan is at least every path's length."""
+        for path in paths:
+            terms = self._path_terms(path)
+            for part in ("before_first", "after_last", "step"):
+                stage = {"before_first": path.first, "after_last": path.last, "step": path.step}
+                at = stage[part]
+                if at is not None and getattr(self.times, part)[at].any():
+                    terms.append(self.stage_time(part, at) * 1.0)
+            self.model.add_linear_constraint(
+                mathopt.fast_sum(terms) + path.sends * send_seconds <= self.makespan
+            )
+
+    def _path_terms(self, path: Path) -> list[mathopt.LinearTerm]:
+        """The path's length with runs of equal crossings taken from the prefix sums."""
+        terms: list[mathopt.LinearTerm] = []
+        stages = self.times.stages
+        stage = 0
+        while stage < stages:
+            crossings = path.forward[stage]
+            stop = stage
+            while stop < stages and path.forward[stop] == crossings == path.backward[stop]:
+                stop += 1
+            if stop - stage > 2:
+                if crossings:
+                    terms.append(crossings * self.prefix_time(stop))
+                    terms.append(-crossings * self.prefix_time(stage))
+                stage = stop
+                continue
+            if path.forward[stage]:
+                terms.append(path.forward[stage] * self.stage_time("forward", stage))
+            if path.backward[stage]:
+                terms.append(path.backward[stage] * self.stage_time("backward", stage))
+            stage += 1
+        return terms
+
+    def solve(self, relative_gap: float, time_limit_seconds: float) -> ProgramResult:
+        """Minimise T; one thread and a fixed seed, so that the same program has one answer."""
+        self.model.minimize(self.makespan)
+        parameters = mathopt.SolveParameters(
+            relative_gap_tolerance=relative_gap,
+            time_limit=timedelta(seconds=time_limit_seconds),
+            random_seed=0,
+        )
+        try:
+            result = mathopt.solve(self.model, mathopt.SolverType.HIGHS, params=parameters)
+        except Exception as failure:  # MathOpt wraps every solver error in odd types
+            raise SolverFailed(f"HiGHS could not solve the partition program: {failure}") from None
+        reason = result.termination.reason
+        if reason in (
+            mathopt.TerminationReason.INFEASIBLE,
+            mathopt.TerminationReason.INFEASIBLE_OR_UNBOUNDED,
+        ):
+            return ProgramResult(None, float("inf"))
+        bound = result.termination.objective_bounds.dual_bound
+        if not result.has_primal_feasible_solution():
+            if reason == mathopt.TerminationReason.NO_SOLUTION_FOUND:
+                return ProgramResult(None, bound)
+            raise SolverFailed(f"HiGHS ended the partition program with {reason.value}.")
+        values = result.variable_values()
+        cuts = tuple(max(runs, key=lambda run: values[run[2]])[:2] for runs in self.runs)
+        return ProgramResult(cuts, bound)

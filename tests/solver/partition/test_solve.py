@@ -1,0 +1,38 @@
+"""The partition against its slow twin: every partition x every choice, simulated exactly."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from solver.partition.solve import Infeasible, Partition, solve_partition
+from solver.recompute import frontier
+from solver.schedules import make_schedule
+from tests.solver import exhaustive
+from tests.solver.random_costs import random_costs
+
+CASES = 320
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_optimum_and_bound_equal_exhaustive_search(seed: int) -> None:
+    rng = random.Random(-seed - 1)
+    stages = rng.randint(1, 4)
+    schedule = rng.choice(["1f1b", "1f1b", "gpipe"])
+    costs = random_costs(seed, stages)
+    frontiers = tuple(frontier(block) for block in costs.blocks)
+    expected = exhaustive.optimum(costs, schedule, stages)
+
+    found = solve_partition(
+        costs, frontiers, make_schedule(schedule, stages, costs.micro_batches)
+    )
+
+    if isinstance(found, Infeasible):
+        assert expected == float("inf")
+        assert found.missing_bytes > 0
+        return
+    assert isinstance(found, Partition)
+    assert found.makespan == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert found.lower_bound <= expected * (1 + 1e-9)
+    assert found.lower_bound >= expected * (1 - 1e-6)
