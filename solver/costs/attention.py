@@ -1,0 +1,303 @@
+"""The attention half of a transformer layer as ops: grouped-query and latent attention.
+
+Which tensors backward reads follows Korthikanti et al. 2022, section 4.1 for unfused attention,
+and FlashAttention-2 (arXiv:2307.08691, section 3.1) for fused: queries, keys, values, the output
+and one fp32 log-sum-exp per row instead of the score matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from solver.cluster.collectives import send
+from solver.costs.graph import ELEMENT, Graph
+from solver.costs.pipeline import Account
+from solver.workload.architecture import Attention, LatentAttention, Layer, Positions
+
+
+@dataclass(frozen=True)
+class Heads:
+    """One device's heads and the widths of queries, keys and values."""
+
+    queries: int
+    keys: int
+    query_dim: int
+    value_dim: int
+    window: int | None
+
+    @property
+    def query_width(self) -> int:
+        """Columns of all queries."""
+        return self.queries * self.query_dim
+
+    @property
+    def key_width(self) -> int:
+        """Columns of all keys."""
+        return self.keys * self.query_dim
+
+    @property
+    def value_width(self) -> int:
+        """Columns of all values."""
+        return self.keys * self.value_dim
+
+    @property
+    def output_width(self) -> int:
+        """Columns of the attention output."""
+        return self.queries * self.value_dim
+
+
+def attention_half(
+    graph: Graph, layer: Layer, positions: Positions, flash: bool, source: str
+) -> str:
+    """Lay down norm, attention and residual; answers with the residual's name."""
+    normed = graph.norm("attention_norm", source)
+    branch = attention_branch(graph, layer, positions, flash, normed)
+    return graph.residual("attention_residual", source, branch, layer.hidden_dropout)
+
+
+def attention_branch(
+    graph: Graph, layer: Layer, positions: Positions, flash: bool, normed: str
+) -> str:
+    """Lay down attention from its normed input to its reduced output."""
+    attention = layer.attention
+    if isinstance(attention, LatentAttention):
+        heads, query_key, value = _latent_projections(graph, attention, normed)
+    else:
+        heads, query_key, value = _projections(graph, attention, positions, normed)
+    if flash:
+        context = _flash(graph, heads, query_key, value)
+    else:
+        context = _unfused(graph, layer.attention_dropout, heads, query_key, value)
+    shard = graph.shard
+    forward, dgrad, wgrad = graph.linear(shard.tokens, graph.hidden, heads.output_width)
+    output = ELEMENT * shard.tokens * graph.hidden
+    projected = graph.compute(
+        "attention_projection", (context,), forward, dgrad + wgrad, output, (context,)
+    )
+    reduced = graph.reduce("attention_reduce", projected)
+    if layer.norms > 2:
+        return graph.norm("attention_post_norm", reduced)
+    return reduced
+
+
+def _projections(
+    graph: Graph, attention: Attention, positions: Positions, normed: str
+) -> tuple[Heads, str, str]:
+    """Queries, keys and values; one product, whose values need no rotation and stand apart.
+
+    Key and value heads fewer than the tensor-parallel ranks are replicated
+    (Megatron-LM, core/transformer/attention.py).
+    """
+    tensor = graph.shard.tensor.size
+    heads = Heads(
+        max(1, attention.heads // tensor),
+        max(1, attention.key_value_heads // tensor),
+        attention.head_dim,
+        attention.head_dim,
+        attention.window,
+    )
+    tokens = graph.shard.tokens
+    columns = heads.query_width + heads.key_width + heads.value_width
+    forward, dgrad, wgrad = graph.linear(tokens, columns, graph.hidden)
+    gathered = graph.gather("query_key_value_gather", normed, dgrad, wgrad)
+    rotated_width = heads.query_width + heads.key_width
+    query_key = _part(
+        graph, "query_key", gathered, normed, rotated_width, columns, (forward, dgrad + wgrad)
+    )
+    value = _part(
+        graph, "value", gathered, normed, heads.value_width, columns, (forward, dgrad + wgrad)
+    )
+    elements = float(tokens * rotated_width)
+    if attention.query_key_norm:
+        query_key = graph.pointwise(
+            "query_key_norm", (query_key,), elements, 4.0, 6.0, (query_key,)
+        )
+    if positions is Positions.ROTARY:
+        query_key = graph.pointwise("rotary", (query_key,), elements, 4.0, 4.0)
+    return heads, query_key, value
+
+
+def _part(
+    graph: Graph,
+    name: str,
+    gathered: str,
+    normed: str,
+    width: int,
+    columns: int,
+    seconds: tuple[float, float],
+) -> str:
+    """A share of one product's columns, with its share of the product's time."""
+    share = width / columns
+    size = ELEMENT * graph.shard.tokens * width
+    forward, backward = seconds
+    return graph.compute(name, (gathered,), forward * share, backward * share, size, (normed,))
+
+
+def _latent_projections(
+    graph: Graph, attention: LatentAttention, normed: str
+) -> tuple[Heads, str, str]:
+    """Compressed queries, keys and values (DeepSeek-V2, arXiv:2405.04434, section 2.1).
+
+    The down projections are replicated over tensor-parallel ranks, the up projections split by
+    heads (Megatron-LM, core/transformer/multi_latent_attention.py).
+    """
+    shard, hidden = graph.shard, graph.hidden
+    query_dim = attention.nope_head_dim + attention.rope_head_dim
+    local = max(1, attention.heads // shard.tensor.size)
+    heads = Heads(local, local, query_dim, attention.value_head_dim, None)
+    rows = shard.row_tokens
+    rank, rope = attention.key_value_rank, attention.rope_head_dim
+    query_source, query_inner = normed, hidden
+    if attention.query_rank is not None:
+        query_source = _down(graph, "query_down", normed, attention.query_rank)
+        query_source = graph.pointwise(
+            "query_latent_norm",
+            (query_source,),
+            rows * attention.query_rank,
+            4.0,
+            6.0,
+            (query_source,),
+        )
+        query_inner = attention.query_rank
+    forward, dgrad, wgrad = graph.linear(shard.tokens, heads.query_width, query_inner)
+    query = graph.compute(
+        "query_up",
+        (query_source,),
+        forward,
+        dgrad + wgrad,
+        ELEMENT * shard.tokens * heads.query_width,
+        (query_source,),
+    )
+    latent = _down(graph, "key_value_down", normed, rank + rope)
+    latent = graph.pointwise(
+        "key_value_latent_norm", (latent,), rows * (rank + rope), 4.0, 6.0, (latent,)
+    )
+    columns = local * (attention.nope_head_dim + attention.value_head_dim)
+    forward, dgrad, wgrad = graph.linear(shard.tokens, columns, rank)
+    key_value = graph.compute(
+        "key_value_up",
+        (latent,),
+        forward,
+        dgrad + wgrad,
+        ELEMENT * shard.tokens * columns,
+        (latent,),
+    )
+    elements = float(shard.tokens * (heads.query_width + heads.key_width))
+    query_key = graph.pointwise("rotary", (query, key_value, latent), elements, 4.0, 4.0)
+    return heads, query_key, key_value
+
+
+def _down(graph: Graph, name: str, source: str, rank: int) -> str:
+    """A replicated down projection of each row this device holds."""
+    rows = graph.shard.row_tokens
+    forward, dgrad, wgrad = graph.linear(rows, rank, graph.hidden)
+    return graph.compute(name, (source,), forward, dgrad + wgrad, ELEMENT * rows * rank, (source,))
+
+
+def _pairs(graph: Graph, window: int | None) -> float:
+    """Query-key pairs under the causal mask of one micro-batch on one device, per head."""
+    shard = graph.shard
+    sequence = float(shard.sequence)
+    seen = sequence * sequence / 2
+    if window is not None and window < sequence:
+        seen = window * sequence - window * window / 2
+    return shard.micro_batch * seen / shard.context.size
+
+
+def _flash(graph: Graph, heads: Heads, query_key: str, value: str) -> str:
+    """Fused attention, behind the ring exchange of keys and values under context parallelism.
+
+    Forward is two products over the unmasked pairs, backward five (FlashAttention-2, section 4.1).
+    """
+    shard, machine = graph.shard, graph.machine
+    pairs = _pairs(graph, heads.window) * heads.queries
+    run = shard.sequence // shard.context.size
+    forward = machine.attention(
+        2.0 * pairs * (heads.query_dim + heads.value_dim), run, heads.value_dim, backward=False
+    )
+    backward = machine.attention(
+        2.0 * pairs * (3 * heads.query_dim + 2 * heads.value_dim),
+        run,
+        heads.value_dim,
+        backward=True,
+    )
+    inputs: tuple[str, ...] = (query_key, value)
+    if shard.context.size > 1:
+        exchanged = _exchange(graph, heads, inputs, forward, backward)
+        inputs = (*inputs, exchanged)
+    output = ELEMENT * shard.tokens * heads.output_width
+    statistics = 4.0 * shard.tokens * heads.queries
+    return graph.compute(
+        "core_attention",
+        inputs,
+        forward,
+        backward,
+        output + statistics,
+        (query_key, value, "core_attention"),
+    )
+
+
+def _exchange(
+    graph: Graph, heads: Heads, inputs: tuple[str, ...], forward: float, backward: float
+) -> str:
+    """Passing keys and values round the context-parallel ring while attention computes.
+
+    Each of the size - 1 steps sends one rank's keys and values on; backward sends their gradients
+    too (Ring Attention, arXiv:2310.01889; Transformer Engine's context parallelism).
+    """
+    shard, machine = graph.shard, graph.machine
+    group = shard.context
+    size = ELEMENT * shard.tokens * (heads.key_width + heads.value_width)
+    step = send(size, group.nodes > 1, machine.links)
+    steps = group.size - 1
+    overlap = machine.calibration.software.context_parallel_overlap
+    return graph.communicate(
+        "context_exchange",
+        inputs,
+        graph.exposed(steps * step, overlap * forward),
+        graph.exposed(2 * steps * step, overlap * backward),
+        size,
+        Account.CONTEXT_PARALLEL,
+    )
+
+
+def _unfused(graph: Graph, dropout: float, heads: Heads, query_key: str, value: str) -> str:
+    """Attention op by op, with its score matrix and the whole square computed.
+
+    Scores are scaled, masked and normalised in one kernel, which keeps its output only
+    (Megatron-LM's fused softmax); dropout keeps its output and a one-byte mask. Per layer
+    5 a s^2 b bytes (Korthikanti et al. 2022, section 4.1).
+    """
+    shard, machine = graph.shard, graph.machine
+    batch = shard.micro_batch * heads.queries
+    rows, columns = shard.sequence // shard.context.size, shard.sequence
+    square = float(batch) * rows * columns
+    scores = machine.product(rows, columns, heads.query_dim, batch)
+    scores_backward = machine.product(rows, heads.query_dim, columns, batch) * 2
+    mixed = machine.product(rows, heads.value_dim, columns, batch)
+    mixed_backward = machine.product(rows, columns, heads.value_dim, batch) + mixed
+    score = graph.compute(
+        "attention_scores", (query_key,), scores, scores_backward, ELEMENT * square, (query_key,)
+    )
+    weights = graph.compute(
+        "attention_softmax",
+        (score,),
+        machine.stream(4.0 * square),
+        machine.stream(6.0 * square),
+        ELEMENT * square,
+        ("attention_softmax",),
+    )
+    if dropout > 0.0:
+        mask = graph.compute("attention_softmax_mask", (), machine.stream(square), 0.0, square)
+        weights = graph.compute(
+            "attention_dropout",
+            (weights, mask),
+            machine.stream(5.0 * square),
+            machine.stream(5.0 * square),
+            ELEMENT * square,
+            (mask,),
+        )
+    output = ELEMENT * shard.tokens * heads.output_width
+    return graph.compute(
+        "core_attention", (weights, value), mixed, mixed_backward, output, (weights, value)
+    )

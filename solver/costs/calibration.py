@@ -1,0 +1,149 @@
+"""Efficiencies: what share of a device's peaks its kernels and links reach, and what software adds.
+
+One data file per device family stands in ``calibration/``, one for the software generations in
+``calibration/software.json``. Each value is named by its ``sources`` entry: a publication, or the
+fit that made it. Nothing in the cost model's code is an efficiency.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+
+from solver.layouts.layout import Layout
+from solver.request import AttentionKernel, Training
+
+_FOLDER = Path(__file__).parent / "calibration"
+
+
+@dataclass(frozen=True)
+class DeviceEfficiency:
+    """How close a device family comes to its data sheet.
+
+    Fractions are of the data sheet's dense peak, memory bandwidth or link bandwidth.
+    ``multiprocessors``: what a wave of tiles fills. ``matmul_depth``: the inner size at which a
+    matrix product reaches half its rate (prologue and epilogue of the tile). ``weight_gradient``:
+    rate of a product that accumulates into fp32 gradients, relative to the others.
+    ``attention_sequence``: the length at which fused attention reaches half its rate.
+    Seconds are per kernel or per collective step.
+    """
+
+    multiprocessors: int
+    matmul_fraction: float
+    matmul_fraction_fp8: float
+    matmul_depth: float
+    weight_gradient: float
+    wave_loss: float
+    grouped_fraction: float
+    attention_forward_fraction: float
+    attention_backward_fraction: float
+    attention_sequence: float
+    attention_head_dim: float
+    memory_fraction: float
+    kernel_seconds: float
+    intra_fraction: float
+    switch_fraction: float
+    inter_fraction: float
+    point_to_point_fraction: float
+    tree_fraction: float
+    collective_base_seconds: float
+    intra_hop_seconds: float
+    inter_hop_seconds: float
+
+
+@dataclass(frozen=True)
+class SoftwareEfficiency:
+    """What a generation of training software adds to the device's own times.
+
+    ``pointwise_passes``: memory traffic of norms, activations, rotary embedding and residuals
+    relative to one fused pass. ``host_seconds``: time the host needs per op it launches; a block
+    whose kernels are shorter waits for it. ``tensor_parallel_overlap``: share of tensor-parallel
+    collectives hidden under products. ``gradient_overlap``: share of a stage's last backward that
+    can hide its gradient reduction; ``gather_overlap`` likewise for weights.
+    ``overlap_slowdown``: how much longer compute takes while a collective runs beside it.
+    ``gradient_bytes``: bytes per parameter in a gradient reduction under bf16.
+    ``iteration_seconds``: fixed time per iteration (loader, logging, synchronisation).
+    ``expert_imbalance``: load of the busiest rank over the mean of expert parallelism.
+    """
+
+    matmul_scale: float
+    attention_scale: float
+    pointwise_passes: float
+    fused_activation: bool
+    host_seconds: float
+    tensor_parallel_overlap: float
+    context_parallel_overlap: float
+    gradient_overlap: float
+    gather_overlap: float
+    overlap_slowdown: float
+    gradient_bytes: float
+    optimizer_passes: float
+    iteration_seconds: float
+    expert_imbalance: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The efficiencies of one device under one generation of software."""
+
+    device: DeviceEfficiency
+    software: SoftwareEfficiency
+
+
+def software_of(training: Training, layout: Layout) -> str:
+    """The software generation that runs such a layout.
+
+    The request does not name it, but it follows from what it asks: sharded weights and gradients
+    (ZeRO 2 and 3) run in PyTorch FSDP or DeepSpeed, layer by layer and with PyTorch's own kernels
+    (``sharded``); unfused attention means the Megatron-LM of 2021 and 2022, without communication
+    overlap (``classic``); everything else is Megatron-Core with Transformer Engine (``fused``).
+    """
+    if layout.zero_stage >= 2:
+        return "sharded"
+    if training.attention == AttentionKernel.UNFUSED:
+        return "classic"
+    return "fused"
+
+
+@cache
+def calibration(device_name: str, software: str) -> Calibration:
+    """The calibration of a catalogue device; the family ``default`` where none was fitted."""
+    families = _families()
+    for prefixes, efficiency in families:
+        if any(device_name.startswith(prefix) for prefix in prefixes):
+            return Calibration(efficiency, _software()[software])
+    return Calibration(_default(), _software()[software])
+
+
+@cache
+def _families() -> tuple[tuple[tuple[str, ...], DeviceEfficiency], ...]:
+    found = []
+    for path in sorted(_FOLDER.glob("*.json")):
+        if path.stem in ("software", "memory", "default"):
+            continue
+        content = json.loads(path.read_text())
+        found.append((tuple(content["devices"]), _device(content["values"])))
+    return tuple(found)
+
+
+@cache
+def _default() -> DeviceEfficiency:
+    return _device({})
+
+
+@cache
+def _software() -> dict[str, SoftwareEfficiency]:
+    content = json.loads((_FOLDER / "software.json").read_text())
+    names = {field.name for field in fields(SoftwareEfficiency)}
+    return {
+        name: SoftwareEfficiency(**{key: values[key] for key in names})
+        for name, values in content["generations"].items()
+    }
+
+
+def _device(values: dict[str, float]) -> DeviceEfficiency:
+    """A family's own values over the defaults."""
+    defaults = json.loads((_FOLDER / "default.json").read_text())["values"]
+    return DeviceEfficiency(**{**defaults, **values})

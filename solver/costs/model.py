@@ -1,0 +1,221 @@
+"""The cost model: an architecture on a cluster under a layout, as pipeline costs.
+
+The sequence is the embedding, the transformer layers in order, one block kind per distinct layer,
+and the head. Everything is per device and per micro-batch unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Literal
+
+from solver.cluster.cluster import Cluster
+from solver.cluster.collectives import Group, Links, all_reduce, send
+from solver.costs.blocks import Builder
+from solver.costs.calibration import Calibration, calibration, software_of
+from solver.costs.machine import Machine
+from solver.costs.pipeline import Block, PipelineCosts, Work
+from solver.costs.sharding import Sharding, sharding
+from solver.layouts.layout import Layout
+from solver.request import Precision, Training
+from solver.workload.architecture import (
+    Architecture,
+    Attention,
+    LatentAttention,
+    Layer,
+    MixtureOfExperts,
+)
+from solver.workload.parameters import attention_parameters
+
+Granularity = Literal["layer", "half"]
+
+
+def pipeline_costs(
+    architecture: Architecture,
+    cluster: Cluster,
+    training: Training,
+    layout: Layout,
+    granularity: Granularity = "layer",
+    efficiencies: Calibration | None = None,
+) -> PipelineCosts:
+    """Seconds and bytes of every block under ``layout``, on one device and per micro-batch.
+
+    Args:
+        architecture: The model.
+        cluster: The devices and how they are joined.
+        training: Sequence length, batch, precision, attention, optimizer.
+        layout: A complete, legal layout.
+        granularity: Whole layers, or attention and MLP halves as blocks of their own (layers whose
+            halves run side by side stay whole).
+        efficiencies: A calibration other than the catalogue's for this device.
+    """
+    found = efficiencies or calibration(cluster.device.name, software_of(training, layout))
+    machine = machine_of(cluster, training, found)
+    shard = sharding(training, layout, cluster.domain_size)
+    blocks, sequence = _blocks(
+        architecture, _block_terms(training), shard, machine, layout.pipeline_parallel, granularity
+    )
+    boundary = 2.0 * shard.row_tokens * architecture.hidden_size
+    reserve = _reserve()
+    software = found.software
+    return PipelineCosts(
+        blocks=blocks,
+        sequence=sequence,
+        micro_batches=layout.micro_batches(training.global_batch_size or 1),
+        capacity_bytes=cluster.memory_bytes,
+        send_seconds=(
+            send(boundary, shard.send_crosses_nodes, machine.links)
+            if layout.pipeline_parallel > 1
+            else 0.0
+        ),
+        reserved_bytes=(
+            reserve["context_bytes"]
+            + reserve["collective_bytes"]
+            + reserve["fragmentation_fraction"] * cluster.memory_bytes
+        ),
+        gradient_overlap=software.gradient_overlap,
+        gather_overlap=software.gather_overlap,
+        fixed_seconds=software.iteration_seconds
+        + _tied_embedding_seconds(architecture, layout, shard, machine),
+    )
+
+
+def work(architecture: Architecture, cluster: Cluster, training: Training, layout: Layout) -> Work:
+    """The model's arithmetic in one iteration, for utilisation.
+
+    Forward is 2 FLOPs per weight that a token passes plus attention over the unmasked pairs;
+    backward twice that (Narayanan et al. 2021, appendix, with the causal half left out).
+    """
+    sequence = training.sequence_length or 1
+    tokens = float(training.global_batch_size or 1) * sequence
+    hidden = architecture.hidden_size
+    forward = 2.0 * hidden * architecture.vocabulary_size
+    for layer, count in architecture.layers:
+        forward += count * _layer_flops(layer, hidden, sequence)
+    return Work(
+        model_flops=3.0 * forward * tokens,
+        peak_flops=cluster.device.matmul_flops(training.precision),
+        tokens=tokens,
+        devices=layout.devices,
+    )
+
+
+def machine_of(cluster: Cluster, training: Training, found: Calibration) -> Machine:
+    """The device and its links at the rates that ``found`` says they reach."""
+    device, efficiency = cluster.device, found.device
+    intra = device.intra_node_bytes_per_second
+    links = Links(
+        node=cluster.domain_size,
+        intra_bandwidth=intra * efficiency.intra_fraction,
+        switch_bandwidth=intra * efficiency.switch_fraction,
+        inter_bandwidth=cluster.inter_node_bytes_per_second * efficiency.inter_fraction,
+        point_to_point_bandwidth=device.pair_bytes_per_second * efficiency.point_to_point_fraction,
+        base=efficiency.collective_base_seconds,
+        intra_hop=efficiency.intra_hop_seconds,
+        inter_hop=efficiency.inter_hop_seconds,
+        tree_bandwidth=efficiency.tree_fraction,
+        mesh=device.mesh,
+    )
+    half = training.precision if training.precision is Precision.FP32 else Precision.BF16
+    fp8 = device.fp8_flops
+    return Machine(
+        peak=device.matmul_flops(half),
+        peak_fp8=fp8 or device.half_flops,
+        bandwidth=device.memory_bytes_per_second,
+        memory_bytes=cluster.memory_bytes,
+        links=links,
+        calibration=found,
+        fp8=training.precision is Precision.FP8 and fp8 is not None,
+    )
+
+
+def _block_terms(training: Training) -> Training:
+    """The training run as far as blocks depend on it: the global batch does not enter."""
+    return training.model_copy(update={"global_batch_size": None})
+
+
+@lru_cache(maxsize=1024)
+def _blocks(
+    architecture: Architecture,
+    training: Training,
+    shard: Sharding,
+    machine: Machine,
+    pipeline_parallel: int,
+    granularity: Granularity,
+) -> tuple[tuple[Block, ...], tuple[int, ...]]:
+    """The block kinds and the sequence that indexes them."""
+    builder = Builder(architecture, training, shard, machine, pipeline_parallel)
+    blocks = [builder.embedding()]
+    sequence = [0]
+    kinds: dict[Layer, tuple[int, ...]] = {}
+    several = len({layer for layer, _ in architecture.layers}) > 1
+    for layer, count in architecture.layers:
+        if layer not in kinds:
+            name = f"layer_{len(kinds) + 1}" if several else "layer"
+            made = _layer_blocks(builder, name, layer, granularity)
+            kinds[layer] = tuple(range(len(blocks), len(blocks) + len(made)))
+            blocks.extend(made)
+        sequence.extend(kinds[layer] * count)
+    sequence.append(len(blocks))
+    blocks.append(builder.head())
+    return tuple(blocks), tuple(sequence)
+
+
+def _layer_blocks(
+    builder: Builder, name: str, layer: Layer, granularity: Granularity
+) -> tuple[Block, ...]:
+    if granularity == "half" and not layer.parallel_residual:
+        return builder.halves(name, layer)
+    return (builder.layer(name, layer),)
+
+
+def _tied_embedding_seconds(
+    architecture: Architecture, layout: Layout, shard: Sharding, machine: Machine
+) -> float:
+    """Summing the tied table's gradients between the first and the last stage.
+
+    Megatron-LM, core/distributed/finalize_model_grads.py; fp32 gradients, two ranks.
+    """
+    if not architecture.tied_embeddings or layout.pipeline_parallel == 1:
+        return 0.0
+    table = architecture.vocabulary_size * architecture.hidden_size / layout.tensor_parallel
+    group = Group(2, 1) if shard.send_crosses_nodes else Group(2, 2)
+    return all_reduce(4.0 * table, group, machine.links)
+
+
+def _layer_flops(layer: Layer, hidden: int, sequence: int) -> float:
+    """Forward FLOPs of one token in one layer."""
+    attention = layer.attention
+    weights = float(attention_parameters(attention, hidden))
+    if isinstance(attention, LatentAttention):
+        widths = attention.nope_head_dim + attention.rope_head_dim + attention.value_head_dim
+        pairs = sequence / 2
+    else:
+        widths = 2 * attention.head_dim
+        pairs = _seen(attention, sequence)
+    part = layer.feed_forward
+    matrices = 3 if part.gated else 2
+    if isinstance(part, MixtureOfExperts):
+        active = part.experts_per_token * part.hidden + part.shared_hidden
+        weights += hidden * (part.experts + matrices * active)
+    else:
+        weights += matrices * hidden * part.hidden
+    return 2.0 * weights + 2.0 * pairs * widths * attention.heads
+
+
+def _seen(attention: Attention, sequence: int) -> float:
+    """Keys that a query sees on average."""
+    window = attention.window
+    if window is None or window >= sequence:
+        return sequence / 2
+    return window - window * window / (2 * sequence)
+
+
+@cache
+def _reserve() -> dict[str, float]:
+    """Bytes no tensor accounts for; see the sources in the file."""
+    path = Path(__file__).parent / "calibration" / "memory.json"
+    values: dict[str, float] = json.loads(path.read_text())["values"]
+    return values

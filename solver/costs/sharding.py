@@ -1,0 +1,58 @@
+"""How a layout slices one micro-batch: token counts and communication groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from solver.cluster.collectives import Group
+from solver.layouts.layout import Layout
+from solver.request import Training
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """One micro-batch on one device.
+
+    ``tokens``: tokens that a device computes in attention and MLP products (micro-batch x sequence
+    / context parallel). ``row_tokens``: tokens that it holds between them, which sequence
+    parallelism splits again over the tensor-parallel group (Korthikanti et al. 2022, section 4.2).
+    ``data`` and ``expert_data`` are the groups over which the states of dense and of expert
+    parameters are replicated. Groups follow Megatron-LM's rank order tp-cp-ep-dp-pp
+    (megatron/core/parallel_state.py); experts fold over the context- and data-parallel ranks.
+    """
+
+    micro_batch: int
+    sequence: int
+    tokens: int
+    row_tokens: float
+    tensor: Group
+    context: Group
+    expert: Group
+    data: Group
+    expert_data: Group
+    sequence_parallel: bool
+    zero_stage: int
+    send_crosses_nodes: bool
+
+
+def sharding(training: Training, layout: Layout, node: int) -> Sharding:
+    """The slices of ``layout`` where ``node`` consecutive devices share a node (NVLink domain)."""
+    sequence = training.sequence_length or 1
+    tensor, context = layout.tensor_parallel, layout.context_parallel
+    data, expert = layout.data_parallel, layout.expert_parallel
+    tokens = max(1, layout.micro_batch_size * sequence // context)
+    split = layout.sequence_parallel and tensor > 1
+    return Sharding(
+        micro_batch=layout.micro_batch_size,
+        sequence=sequence,
+        tokens=tokens,
+        row_tokens=tokens / tensor if split else tokens,
+        tensor=Group.placed(tensor, 1, node),
+        context=Group.placed(context, tensor, node),
+        expert=Group.placed(expert, tensor, node),
+        data=Group.placed(data * context, tensor, node),
+        expert_data=Group.placed(max(1, data * context // expert), tensor * expert, node),
+        sequence_parallel=split,
+        zero_stage=layout.zero_stage,
+        send_crosses_nodes=tensor * context * data >= node,
+    )

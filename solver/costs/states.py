@@ -1,0 +1,123 @@
+"""Weights, gradients and optimizer state of a block on one device, and the time to keep them.
+
+Bytes per parameter follow Megatron-LM's table (docs: distributed optimizer), d being the size of
+the group over which the state is replicated:
+
+    precision            replicated    distributed (ZeRO 1)
+    bf16, fp8 compute    18            6 + 12 / d
+    fp16                 20            4 + 16 / d
+    fp32                 16            8 + 8 / d
+
+ZeRO 2 shards the gradients as well, ZeRO 3 everything (Rajbhandari et al. 2020, section 5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from solver.cluster.collectives import Group, all_gather, all_reduce, reduce_scatter
+from solver.costs.machine import Machine
+from solver.costs.pipeline import States
+from solver.costs.sharding import Sharding
+from solver.request import Optimizer, Precision, Training
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Parameters of a block on one device, dense ones and those of routed experts."""
+
+    dense: float
+    expert: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Both together."""
+        return self.dense + self.expert
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """Seconds per iteration that a block's states cost, before any overlap."""
+
+    gradient_seconds: float
+    gather_seconds: float
+    optimizer_seconds: float
+
+
+def states(parameters: Parameters, training: Training, shard: Sharding) -> States:
+    """The bytes that live through the iteration."""
+    weights = gradients = optimizer = 0.0
+    for count, group in _shares(parameters, shard):
+        one = _bytes(training, shard.zero_stage, group.size)
+        weights += one.weights * count
+        gradients += one.gradients * count
+        optimizer += one.optimizer * count
+    return States(weights, gradients, optimizer)
+
+
+def upkeep(parameters: Parameters, training: Training, shard: Sharding, machine: Machine) -> Upkeep:
+    """Gradient reduction, weight gather and optimizer step, once per iteration.
+
+    Under ZeRO 2 and 3 weights and gradients move with every micro-batch instead; that stands
+    among the block's ops.
+    """
+    software, links = machine.calibration.software, machine.links
+    weight = _weight_bytes(training)
+    gradient = weight if training.precision is Precision.FP16 else software.gradient_bytes
+    reduction = gather = touched = 0.0
+    for count, group in _shares(parameters, shard):
+        if shard.zero_stage == 0:
+            reduction += all_reduce(gradient * count, group, links)
+        elif shard.zero_stage == 1:
+            reduction += reduce_scatter(gradient * count, group, links)
+            gather += all_gather(weight * count, group, links)
+        own = count if shard.zero_stage == 0 else count / group.size
+        touched += _optimizer_traffic(training) * own + _gradient_sweeps(training) * count
+    seconds = machine.stream(touched * software.optimizer_passes) if touched else 0.0
+    return Upkeep(reduction, gather, seconds)
+
+
+def _shares(parameters: Parameters, shard: Sharding) -> list[tuple[float, Group]]:
+    shares = [(parameters.dense, shard.data)]
+    if parameters.expert:
+        shares.append((parameters.expert, shard.expert_data))
+    return shares
+
+
+def _weight_bytes(training: Training) -> float:
+    return 4.0 if training.precision is Precision.FP32 else 2.0
+
+
+def _bytes(training: Training, zero_stage: int, size: int) -> States:
+    """Bytes per parameter by kind."""
+    moments = 8.0 if training.optimizer is Optimizer.ADAM else 4.0
+    if training.precision is Precision.FP32:
+        weight, gradient, master = 4.0, 4.0, 0.0
+    elif training.precision is Precision.FP16:
+        # The optimizer holds fp32 copies of both weights and gradients.
+        weight, gradient, master = 2.0, 2.0, 8.0
+    else:
+        weight, gradient, master = 2.0, 4.0, 4.0
+    optimizer = master + moments
+    if zero_stage >= 1:
+        optimizer /= size
+    if zero_stage >= 2:
+        gradient /= size
+    if zero_stage == 3:
+        # The sharded fp32 copy is the weight itself; the 16-bit one lives for a layer at a time.
+        weight = 0.0
+    return States(weight, gradient, optimizer)
+
+
+def _optimizer_traffic(training: Training) -> float:
+    """Bytes per owned parameter that the update reads and writes.
+
+    Adam reads gradient, master weight and both moments, and writes the last three and the 16-bit
+    weight: 16 + 14 bytes (Kingma and Ba 2015, algorithm 1; apex FusedAdam).
+    """
+    return 30.0 if training.optimizer is Optimizer.ADAM else 22.0
+
+
+def _gradient_sweeps(training: Training) -> float:
+    """Bytes per held parameter for clearing the gradients and taking their norm."""
+    return 8.0 if training.precision is not Precision.FP16 else 4.0
