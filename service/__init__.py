@@ -1,0 +1,1 @@
+"""The server of the solver: HTTP, jobs, store and command line."""

@@ -1,0 +1,50 @@
+"""The web application: wires settings, store, engine and routes together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from anyio import to_thread
+from fastapi import FastAPI
+
+from service import documentation, error_handlers
+from service.jobs import engine
+from service.jobs.pool import PLANNER
+from service.routes import devices, evaluations, health, models, plans
+from service.settings import Settings
+from service.store import Store, schema
+from service.version import VERSION
+
+
+def create_app(settings: Settings | None = None, planner: str = PLANNER) -> FastAPI:
+    """The application; ``planner`` names the module that its solver processes import."""
+    in_use = settings or Settings()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        store = Store(in_use.database_url)
+        try:
+            if in_use.migrates_at_start:
+                await to_thread.run_sync(schema.migrate, store.engine)
+            async with engine.running(store, in_use, planner) as intake:
+                app.state.store = store
+                app.state.intake = intake
+                yield
+        finally:
+            store.close()
+
+    app = FastAPI(
+        title="Stagecut",
+        version=VERSION,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.settings = in_use
+    error_handlers.install(app)
+    for route in (plans, evaluations, models, devices, health):
+        app.include_router(route.router)
+    documentation.install(app)
+    return app

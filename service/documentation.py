@@ -1,0 +1,120 @@
+"""The API's description: bodies, problems and examples; and its pages, without any other host."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http import HTTPStatus
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.openapi.docs import get_redoc_html, get_swagger_ui_html
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import HTMLResponse
+from fastapi.staticfiles import StaticFiles
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+import solver
+from service.problems import MEDIA_TYPE, Problem
+from service.version import VERSION
+from solver.request import PlanRequest
+
+EXAMPLES = Path(solver.__file__).parents[1] / "examples"
+_REFERENCE = "#/components/schemas/{model}"
+_ASSETS_URL = "/docs/assets"
+
+
+def json_body(model: type[BaseModel], *, evaluation: bool = False) -> dict[str, Any]:
+    """The description of a JSON body; the examples run as they are."""
+    return {
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {
+                    "schema": {"$ref": _REFERENCE.format(model=model.__name__)},
+                    "examples": {
+                        name: {"summary": name.replace("-", " "), "value": value}
+                        for name, value in _example_requests(evaluation)
+                    },
+                }
+            },
+        }
+    }
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The descriptions of these statuses as problem documents."""
+    schema = {"$ref": _REFERENCE.format(model=Problem.__name__)}
+    return {
+        status: {
+            "description": HTTPStatus(status).phrase,
+            "content": {MEDIA_TYPE: {"schema": schema}},
+        }
+        for status in statuses
+    }
+
+
+def install(app: FastAPI) -> None:
+    """Serve the description of ``app``, and pages that show it with assets of our own."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _described(app)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+    assets = find_spec("fastapi_offline")
+    assert assets is not None
+    assert assets.origin is not None
+    app.mount(
+        _ASSETS_URL, StaticFiles(directory=Path(assets.origin).parent / "static"), "docs-assets"
+    )
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs(request: Request) -> HTMLResponse:
+        root = request.scope.get("root_path", "")
+        return get_swagger_ui_html(
+            openapi_url=f"{root}/openapi.json",
+            title="Stagecut API",
+            swagger_js_url=f"{root}{_ASSETS_URL}/swagger-ui-bundle.js",
+            swagger_css_url=f"{root}{_ASSETS_URL}/swagger-ui.css",
+            swagger_favicon_url=f"{root}{_ASSETS_URL}/favicon.png",
+            swagger_ui_parameters={"docExpansion": "list", "tryItOutEnabled": True},
+        )
+
+    @app.get("/redoc", include_in_schema=False)
+    async def redoc(request: Request) -> HTMLResponse:
+        root = request.scope.get("root_path", "")
+        return get_redoc_html(
+            openapi_url=f"{root}/openapi.json",
+            title="Stagecut API",
+            redoc_js_url=f"{root}{_ASSETS_URL}/redoc.standalone.js",
+            redoc_favicon_url=f"{root}{_ASSETS_URL}/favicon.png",
+            with_google_fonts=False,
+        )
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    document = get_openapi(
+        title="Stagecut",
+        version=VERSION,
+        summary="Plans pipeline training of large models, exactly and with a proof.",
+        routes=app.routes,
+        tags=app.openapi_tags,
+    )
+    _, definitions = models_json_schema(
+        [(PlanRequest, "validation"), (Problem, "serialization")], ref_template=_REFERENCE
+    )
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    schemas.update(definitions["$defs"])
+    return document
+
+
+def _example_requests(evaluation: bool) -> Iterator[tuple[str, Any]]:
+    for path in sorted(EXAMPLES.glob("*.json")):
+        value = json.loads(path.read_text(encoding="utf-8"))
+        if not evaluation or path.stem.startswith("evaluation"):
+            yield path.stem, value

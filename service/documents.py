@@ -1,0 +1,95 @@
+"""What the service answers beside the solver's own types; all of it is in the API page."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.problems import Problem
+from service.store.plans import StoredPlan
+from solver.cluster.device import Device
+from solver.plan import Plan
+
+
+class Progress(BaseModel):
+    """How far a solve is."""
+
+    model_config = ConfigDict(extra="allow")
+
+    incumbent_seconds: float | None = Field(
+        default=None, description="Iteration time of the best plan found so far."
+    )
+    lower_bound_seconds: float | None = None
+    layouts_done: int | None = None
+    layouts_total: int | None = None
+
+
+class PlanDocument(Plan):
+    """A plan wherever it stands: the answer once there is one, progress or a problem until then."""
+
+    progress: Progress | None = None
+    problem: Problem | None = None
+
+
+class PlanSummary(BaseModel):
+    """A plan in a list."""
+
+    id: str
+    status: str
+    model: str
+    device: str | None
+    devices: int | None
+    iteration_seconds: float | None
+    gap: float | None
+    created_at: float = Field(description="Seconds since 1970-01-01 UTC.")
+    finished_at: float | None
+
+
+class PlanList(BaseModel):
+    """A page of plans, newest first."""
+
+    plans: list[PlanSummary]
+    next: str | None = Field(description="The `cursor` of the next page; null on the last.")
+
+
+class ModelEntry(BaseModel):
+    """A model of the catalogue."""
+
+    name: str
+    parameters: int
+    layers: int
+    hidden_size: int
+    vocabulary_size: int
+    source: str = Field(description="Where its configuration stands.")
+    note: str
+
+
+class ModelList(BaseModel):
+    """The catalogue of models."""
+
+    models: list[ModelEntry]
+
+
+class DeviceList(BaseModel):
+    """The catalogue of devices."""
+
+    devices: list[Device]
+
+
+class Health(BaseModel):
+    """The service is up."""
+
+    status: str
+    version: str
+    solver_version: str
+
+
+def plan_json(stored: StoredPlan, progress: str | None = None) -> str:
+    """The JSON of a :class:`PlanDocument`; a finished plan is the very text that was stored."""
+    if stored.answer is not None:
+        return stored.answer
+    document = f'{{"id":"{stored.id}","status":"{stored.status}"'
+    if progress is not None:
+        document += f',"progress":{progress}'
+    if stored.problem is not None:
+        document += f',"problem":{stored.problem}'
+    return document + "}"

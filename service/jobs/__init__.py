@@ -1,0 +1,1 @@
+"""Work: taking it in, carrying it about, solving it in processes of its own."""

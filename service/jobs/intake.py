@@ -1,0 +1,192 @@
+"""Takes requests in: answers from the store, or accepts work and never loses it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass
+from functools import cached_property
+
+from anyio import to_thread
+from sqlalchemy.exc import IntegrityError
+
+from service import titles
+from service.jobs.completions import Completions
+from service.jobs.pool import Outcome, SolverDied, SolverPool
+from service.jobs.queue import Queue
+from service.problems import Problem, ProblemError, problem
+from service.settings import Settings
+from service.store import Store, jobs, plans
+from service.store.plans import StoredPlan
+from service.store.tables import PlanRow
+from solver.identity import SOLVER_VERSION, plan_id
+from solver.request import PlanRequest, canonical
+
+_CHECK_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that is well formed, and its content address."""
+
+    request: PlanRequest
+
+    @cached_property
+    def plan_id(self) -> str:
+        """The id of the plan that answers it."""
+        return plan_id(self.request)
+
+    @cached_property
+    def json(self) -> str:
+        """The request with every default filled, as text."""
+        return json.dumps(canonical(self.request), sort_keys=True, separators=(",", ":"))
+
+
+class Intake:
+    """Decides for every request whether there is anything to do, and sees that it is done.
+
+    ``quick`` serves checks and evaluations, so that they need not wait for a solve to end.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        queue: Queue,
+        quick: SolverPool,
+        completions: Completions,
+        settings: Settings,
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._quick = quick
+        self._completions = completions
+        self._settings = settings
+        self._accepting: dict[str, asyncio.Task[StoredPlan]] = {}
+
+    async def plan(self, asked: Asked, wait_seconds: float = 0.0) -> StoredPlan:
+        """The plan as it stands after at most ``wait_seconds``.
+
+        Raises:
+            ProblemError: The request cannot be planned; nothing is stored.
+        """
+        stored = await self.find(asked.plan_id)
+        if stored is None or stored.answer is None:
+            stored = await self._accepted(asked)
+        if not stored.finished and wait_seconds > 0:
+            await self._completions.wait(asked.plan_id, wait_seconds)
+            stored = await self.find(asked.plan_id) or stored
+        if stored.problem is not None:
+            await self._refuse_if_the_callers_fault(stored)
+        return stored
+
+    async def evaluate(self, asked: Asked) -> str:
+        """The evaluation (JSON text) of the plan that the request describes."""
+        outcome = await self._quickly("evaluate", asked, self._settings.evaluation_seconds)
+        assert outcome.answer is not None
+        return outcome.answer
+
+    async def find(self, plan_id: str) -> StoredPlan | None:
+        """The plan of that id."""
+        return await to_thread.run_sync(self._find, plan_id)
+
+    async def remove(self, plan_id: str) -> bool:
+        """Cancel the plan's solve, or remove the plan if it is over; false if there is none."""
+        found, job_id = await to_thread.run_sync(self._cancel_or_remove, plan_id)
+        if job_id is not None:
+            await self._queue.cancel(job_id)
+            self._completions.announce(plan_id)
+        return found
+
+    async def _accepted(self, asked: Asked) -> StoredPlan:
+        """Accept the work once, however many ask for it at the same time."""
+        task = self._accepting.get(asked.plan_id)
+        if task is None:
+            task = asyncio.create_task(self._accept(asked))
+            self._accepting[asked.plan_id] = task
+            task.add_done_callback(lambda _: self._accepting.pop(asked.plan_id))
+        return await asyncio.shield(task)
+
+    async def _accept(self, asked: Asked) -> StoredPlan:
+        await self._quickly("check", asked, _CHECK_SECONDS)
+        stored, job_id = await to_thread.run_sync(self._admit, asked)
+        if job_id is not None:
+            await self._queue.enqueue(job_id, priority=0)
+        return stored
+
+    def _admit(self, asked: Asked) -> tuple[StoredPlan, int | None]:
+        """Write the job, unless the plan is there or on its way; the id of a new job."""
+        try:
+            with self._store.writing() as session:
+                now = time.time()
+                stored = plans.find(session, asked.plan_id)
+                if stored is None:
+                    plans.add(session, _row(asked, now))
+                elif stored.answer is not None or jobs.in_flight(session, asked.plan_id):
+                    return stored, None
+                else:
+                    plans.set_status(session, asked.plan_id, "queued")
+                job_id = jobs.add(session, asked.plan_id, priority=0, deadline_at=None, now=now)
+        except IntegrityError:  # another process was faster
+            stored = self._find(asked.plan_id)
+            assert stored is not None
+            return stored, None
+        return StoredPlan(asked.plan_id, "queued", None, None), job_id
+
+    def _find(self, plan_id: str) -> StoredPlan | None:
+        with self._store.reading() as session:
+            return plans.find(session, plan_id)
+
+    def _cancel_or_remove(self, plan_id: str) -> tuple[bool, int | None]:
+        with self._store.writing() as session:
+            now = time.time()
+            job_id = jobs.cancel(session, plan_id, now)
+            if job_id is not None:
+                plans.finish(session, plan_id, plans.Result(status="cancelled"), now)
+                return True, job_id
+            return plans.remove(session, plan_id), None
+
+    async def _quickly(self, call: str, asked: Asked, seconds: float) -> Outcome:
+        try:
+            outcome = await self._quick.call(call, asked.json, seconds)
+        except TimeoutError:
+            raise ProblemError(
+                problem(
+                    504,
+                    "solver-too-slow",
+                    "The solver took too long",
+                    f"There was no answer within {seconds:g} s.",
+                    hint="Make the request smaller.",
+                )
+            ) from None
+        except SolverDied as death:
+            raise ProblemError(
+                problem(500, "solver-crashed", "The solver crashed", f"{death}.")
+            ) from None
+        if outcome.problem is not None:
+            raise ProblemError(outcome.problem)
+        return outcome
+
+    async def _refuse_if_the_callers_fault(self, stored: StoredPlan) -> None:
+        """Turn a request that the solver refused into its problem, and forget it."""
+        assert stored.problem is not None
+        refusal = Problem.model_validate_json(stored.problem)
+        if refusal.status < 500:
+            await self.remove(stored.id)
+            raise ProblemError(refusal)
+
+
+def _row(asked: Asked, now: float) -> PlanRow:
+    cluster = asked.request.cluster
+    return PlanRow(
+        id=asked.plan_id,
+        status="queued",
+        request=asked.json,
+        solver_version=SOLVER_VERSION,
+        model=titles.model(asked.request),
+        device=titles.device(asked.request),
+        devices=(cluster.nodes or 1) * cluster.devices_per_node
+        if cluster.devices_per_node
+        else None,
+        created_at=now,
+    )

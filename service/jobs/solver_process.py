@@ -1,0 +1,121 @@
+"""The program of a solver process: reads calls from standard input, writes what comes of them.
+
+One JSON object a line, both ways. A call is ``{"call": "plan" | "evaluate" | "check",
+"request": {...}}``; what comes back is any number of ``{"progress": {...}}`` and then one of
+``{"answer": "<JSON text>", ...}``, ``{"problem": {...}}`` and ``{"failure": "<traceback>"}``.
+With the command line this is the only importer of the planner.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import importlib
+import json
+import os
+import resource
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, BinaryIO, Protocol, cast
+
+from service.problems import from_stagecut_error, problem
+from solver.errors import StagecutError
+from solver.plan import Evaluation, Plan
+from solver.request import PlanRequest
+
+_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
+
+
+class Planner(Protocol):
+    """What a module must offer to be called here; ``solver.planner`` does."""
+
+    def plan(self, request: PlanRequest, *, progress: Callable[[Any], None] | None = None) -> Plan:
+        """The best plan."""
+
+    def evaluate(self, request: PlanRequest) -> Evaluation:
+        """Time and memory of the plan that the request describes."""
+
+    def check(self, request: PlanRequest) -> None:
+        """Raise if the request cannot be planned for a reason that needs no solving."""
+
+
+def main(module: str, memory_bytes: int) -> None:
+    """Serve calls until standard input ends."""
+    answers = _private_standard_output()
+    _die_with_parent()
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service to act on
+    planner = cast(Planner, importlib.import_module(module))
+    for line in sys.stdin.buffer:
+        _send(answers, _served(planner, json.loads(line), answers, memory_bytes))
+
+
+def _served(
+    planner: Planner, message: dict[str, Any], answers: BinaryIO, memory_bytes: int
+) -> dict[str, Any]:
+    def report(progress: Any) -> None:
+        _send(answers, {"progress": _plain(progress)})
+
+    try:
+        request = PlanRequest.model_validate(message["request"])
+        match message["call"]:
+            case "plan":
+                plan = planner.plan(request, progress=report)
+                return {
+                    "answer": plan.model_dump_json(),
+                    "status": plan.status.value,
+                    "iteration_seconds": plan.iteration_seconds,
+                    "gap": plan.gap,
+                }
+            case "evaluate":
+                return {"answer": planner.evaluate(request).model_dump_json()}
+            case "check":
+                planner.check(request)
+                return {"answer": ""}
+            case unknown:
+                return {"failure": f"no such call: {unknown}"}
+    except StagecutError as error:
+        return {"problem": from_stagecut_error(error).model_dump(mode="json")}
+    except MemoryError:
+        return {
+            "problem": problem(
+                500,
+                "solver-out-of-memory",
+                "The solver ran out of memory",
+                f"Solving needs more than the {memory_bytes / 2**30:.3g} GiB that a solver process"
+                " may use.",
+                hint="Fix more of the layout, or raise STAGECUT_SOLVER_MEMORY_BYTES.",
+            ).model_dump(mode="json")
+        }
+    except Exception:
+        return {"failure": traceback.format_exc()}
+
+
+def _plain(progress: Any) -> Any:
+    if dataclasses.is_dataclass(progress) and not isinstance(progress, type):
+        return dataclasses.asdict(progress)
+    return progress.model_dump(mode="json") if hasattr(progress, "model_dump") else progress
+
+
+def _send(answers: BinaryIO, message: dict[str, Any]) -> None:
+    answers.write(json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n")
+    answers.flush()
+
+
+def _private_standard_output() -> BinaryIO:
+    """Standard output, kept from what solver libraries print, which goes to standard error."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return answers
+
+
+def _die_with_parent() -> None:
+    """End this process when the one that started it ends, however that happens (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

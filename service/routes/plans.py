@@ -1,0 +1,191 @@
+"""Plans: asked for, read, listed, cancelled."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from typing import Annotated
+
+from anyio import to_thread
+from fastapi import APIRouter, Header, Query, Request, Response
+
+from service.dependencies import AskedFor, IntakeInUse, SettingsInUse, StoreInUse
+from service.documentation import json_body, problems
+from service.documents import PlanDocument, PlanList, PlanSummary, plan_json
+from service.problems import ProblemError, problem
+from service.store import jobs, plans
+from service.store.plans import Place, StoredPlan
+from solver.plan import Status
+from solver.request import PlanRequest
+
+router = APIRouter(prefix="/v1/plans", tags=["plans"])
+
+_PREFERRED_WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})", re.IGNORECASE)
+PlanId = Annotated[str, "The plan's id."]
+
+
+@router.post(
+    "",
+    summary="Ask for the best plan",
+    status_code=200,
+    responses={
+        200: {"model": PlanDocument, "description": "The finished plan."},
+        202: {
+            "model": PlanDocument,
+            "description": "Accepted; the plan will be at `Location`.",
+            "headers": {"Location": {"schema": {"type": "string"}}},
+        },
+        **problems(400, 408, 413, 415, 422, 500, 504),
+    },
+    openapi_extra=json_body(PlanRequest),
+)
+async def ask(
+    asked: AskedFor,
+    intake: IntakeInUse,
+    settings: SettingsInUse,
+    prefer: Annotated[
+        str | None,
+        Header(
+            description="`wait=20`: answer with the finished plan if it is done within 20 s.",
+            examples=["wait=20"],
+        ),
+    ] = None,
+) -> Response:
+    """The best plan for the request. A plan that is in the store is answered at once; otherwise
+    the answer is 202 with a `Location`, or after at most `Prefer: wait=SECONDS` the plan itself.
+    """
+    wait = min(_preferred_wait(prefer), settings.max_wait_seconds)
+    stored = await intake.plan(asked, wait_seconds=wait)
+    headers = {"Location": f"/v1/plans/{stored.id}"}
+    if prefer is not None and wait > 0:
+        headers["Preference-Applied"] = f"wait={wait:g}"
+    if not stored.finished:
+        headers["Retry-After"] = "1"
+        return _json(plan_json(stored), 202, headers)
+    return _json(plan_json(stored), 200, headers | {"ETag": _etag(plan_json(stored))})
+
+
+@router.get(
+    "",
+    summary="List plans",
+    responses={200: {"model": PlanList}, **problems(422)},
+)
+async def list_plans(
+    store: StoreInUse,
+    limit: Annotated[int, Query(ge=1, le=500, description="Plans on a page.")] = 50,
+    cursor: Annotated[
+        str | None, Query(max_length=400, description="`next` of the page before.")
+    ] = None,
+    status: Annotated[Status | None, Query(description="Only plans of this status.")] = None,
+) -> PlanList:
+    """Plans, newest first, a page at a time."""
+    after = _place(cursor) if cursor else None
+
+    def page() -> PlanList:
+        with store.reading() as session:
+            rows = plans.page(session, limit + 1, after, status.value if status else None)
+            shown = rows[:limit]
+            more = len(rows) > limit
+            return PlanList(
+                plans=[PlanSummary.model_validate(row, from_attributes=True) for row in shown],
+                next=_cursor(Place(shown[-1].created_at, shown[-1].id)) if more else None,
+            )
+
+    return await to_thread.run_sync(page)
+
+
+@router.get(
+    "/{plan_id}",
+    summary="Read a plan",
+    responses={
+        200: {"model": PlanDocument},
+        304: {"description": "Not changed since the `ETag` in `If-None-Match`."},
+        **problems(404),
+    },
+)
+async def read(plan_id: PlanId, request: Request, store: StoreInUse) -> Response:
+    """The plan, or how far its solve is."""
+
+    def found() -> tuple[StoredPlan | None, str | None]:
+        with store.reading() as session:
+            stored = plans.find(session, plan_id)
+            unfinished = stored is not None and not stored.finished
+            return stored, jobs.progress_of(session, plan_id) if unfinished else None
+
+    stored, progress = await to_thread.run_sync(found)
+    if stored is None:
+        raise _unknown(plan_id)
+    text = plan_json(stored, progress)
+    headers = {"ETag": _etag(text)}
+    if not stored.finished:
+        headers["Retry-After"] = "1"
+    if headers["ETag"] in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return _json(text, 200, headers)
+
+
+@router.delete(
+    "/{plan_id}",
+    summary="Cancel or remove a plan",
+    status_code=204,
+    response_class=Response,
+    responses={204: {"description": "Cancelled, or removed if it was over."}, **problems(404)},
+)
+async def remove(plan_id: PlanId, intake: IntakeInUse) -> Response:
+    """Cancel the plan's solve; if there is none under way, remove the plan from the store."""
+    if not await intake.remove(plan_id):
+        raise _unknown(plan_id)
+    return Response(status_code=204)
+
+
+def _json(text: str, status: int, headers: dict[str, str]) -> Response:
+    return Response(text, status_code=status, headers=headers, media_type="application/json")
+
+
+def _etag(text: str) -> str:
+    return f'"{hashlib.sha256(text.encode()).hexdigest()[:24]}"'
+
+
+def _preferred_wait(prefer: str | None) -> float:
+    """Seconds of ``wait`` in a Prefer header (RFC 7240); whatever cannot be read is ignored."""
+    found = _PREFERRED_WAIT.search(prefer or "")
+    return float(found.group(1)) if found else 0.0
+
+
+def _cursor(place: Place) -> str:
+    text = json.dumps([place.created_at, place.id])
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _place(cursor: str) -> Place:
+    try:
+        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        created_at, plan_id = json.loads(text)
+        return Place(float(created_at), str(plan_id))
+    except (binascii.Error, ValueError, TypeError):
+        raise ProblemError(
+            problem(
+                422,
+                "bad-request",
+                "A parameter does not fit",
+                "This is not the cursor of a page.",
+                field="cursor",
+                hint="Use `next` of the page before, or leave it out for the first page.",
+            )
+        ) from None
+
+
+def _unknown(plan_id: str) -> ProblemError:
+    return ProblemError(
+        problem(
+            404,
+            "unknown-plan",
+            "No such plan",
+            f"There is no plan {plan_id[:100]!r}.",
+            field="plan_id",
+            hint="POST the request to /v1/plans; its answer names the plan's id.",
+        )
+    )

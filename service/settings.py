@@ -1,0 +1,84 @@
+"""Settings of the service, read from the environment (prefix ``STAGECUT_``)."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+Count = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0)]
+
+DEFAULT_DATABASE_URL = "sqlite:///stagecut.db"
+
+
+class Settings(BaseSettings):
+    """Everything an operator can turn; every field has a default that works on one machine."""
+
+    model_config = SettingsConfigDict(env_prefix="STAGECUT_", frozen=True)
+
+    database_url: str = Field(
+        default=DEFAULT_DATABASE_URL,
+        description="Any SQLAlchemy URL; the default is an SQLite file in the working directory.",
+    )
+    migrate_at_start: bool | None = Field(
+        default=None,
+        description="Bring the database to the newest schema at start; default: only for SQLite.",
+    )
+    solver_processes: Count = Field(
+        default_factory=lambda: os.cpu_count() or 1,
+        description="Solves that run at the same time, each in a process of its own.",
+    )
+    solver_memory_bytes: Annotated[int, Field(ge=2**28)] = Field(
+        default=8 * 2**30,
+        description="Address space of one solver process; a solve that needs more fails alone.",
+    )
+    solve_grace_seconds: Seconds = Field(
+        default=15.0,
+        description="How long after a request's own time limit its process is killed.",
+    )
+    evaluation_seconds: Seconds = Field(
+        default=30.0, description="After this an evaluation is given up."
+    )
+    solver_calls_per_process: Count = Field(
+        default=500, description="A solver process is replaced after so many calls."
+    )
+    max_attempts: Count = Field(
+        default=3, description="A job whose process keeps dying fails after so many attempts."
+    )
+    heartbeat_seconds: Seconds = Field(
+        default=0.5,
+        description="How often a running job reports progress and looks for a cancellation.",
+    )
+    heartbeat_timeout_seconds: Seconds = Field(
+        default=8.0, description="A running job silent for so long is taken over by another worker."
+    )
+    max_body_bytes: Count = Field(
+        default=4 * 2**20, description="A longer request body is refused with 413."
+    )
+    body_seconds: Seconds = Field(
+        default=30.0, description="A body that takes longer to arrive is refused with 408."
+    )
+    max_wait_seconds: Seconds = Field(
+        default=60.0, description="The longest `Prefer: wait` that is honoured."
+    )
+
+    @field_validator("database_url")
+    @classmethod
+    def _name_the_driver(cls, url: str) -> str:
+        for bare in ("postgresql://", "postgres://"):
+            if url.startswith(bare):
+                return "postgresql+psycopg://" + url.removeprefix(bare)
+        return url
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the database is SQLite, which one service process owns."""
+        return self.database_url.startswith("sqlite")
+
+    @property
+    def migrates_at_start(self) -> bool:
+        """Whether the service brings the schema up to date by itself."""
+        return self.embedded if self.migrate_at_start is None else self.migrate_at_start

@@ -1,0 +1,122 @@
+"""The queries of plans."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import delete, select, tuple_, update
+from sqlalchemy.orm import Session
+
+from service.store.tables import PlanRow
+
+UNFINISHED = ("queued", "running")
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """A plan as the store has it; ``answer`` and ``problem`` are JSON text."""
+
+    id: str
+    status: str
+    answer: str | None
+    problem: str | None
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more will happen to it unless somebody asks again."""
+        return self.status not in UNFINISHED
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a solve ended: the fields of a plan that it decides."""
+
+    status: str
+    answer: str | None = None
+    problem: str | None = None
+    iteration_seconds: float | None = None
+    gap: float | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in the list of plans, newest first: the last plan of a page."""
+
+    created_at: float
+    id: str
+
+
+def find(session: Session, plan_id: str) -> StoredPlan | None:
+    """The plan of that id."""
+    row = session.execute(
+        select(PlanRow.id, PlanRow.status, PlanRow.answer, PlanRow.problem).where(
+            PlanRow.id == plan_id
+        )
+    ).one_or_none()
+    return StoredPlan(*row) if row else None
+
+
+def request_of(session: Session, plan_id: str) -> str | None:
+    """The canonical request (JSON) that the plan answers."""
+    return session.scalar(select(PlanRow.request).where(PlanRow.id == plan_id))
+
+
+def finished_among(session: Session, plan_ids: Collection[str]) -> list[str]:
+    """Those of the plans that are finished."""
+    return list(
+        session.scalars(
+            select(PlanRow.id).where(PlanRow.id.in_(plan_ids), PlanRow.status.not_in(UNFINISHED))
+        )
+    )
+
+
+def page(
+    session: Session, limit: int, after: Place | None = None, status: str | None = None
+) -> Sequence[PlanRow]:
+    """At most ``limit`` plans, newest first, from behind ``after``."""
+    query = select(PlanRow).order_by(PlanRow.created_at.desc(), PlanRow.id.desc()).limit(limit)
+    if after is not None:
+        query = query.where(
+            tuple_(PlanRow.created_at, PlanRow.id) < tuple_(after.created_at, after.id)
+        )
+    if status is not None:
+        query = query.where(PlanRow.status == status)
+    return session.scalars(query).all()
+
+
+def add(session: Session, row: PlanRow) -> None:
+    """Store a plan that is asked for the first time."""
+    session.add(row)
+    session.flush()
+
+
+def set_status(session: Session, plan_id: str, status: str) -> None:
+    """Note where an unanswered plan stands."""
+    session.execute(
+        update(PlanRow)
+        .where(PlanRow.id == plan_id, PlanRow.answer.is_(None))
+        .values(status=status, problem=None, finished_at=None)
+    )
+
+
+def finish(session: Session, plan_id: str, result: Result, now: float) -> None:
+    """Write how the solve ended; an answer that is there already stays."""
+    session.execute(
+        update(PlanRow)
+        .where(PlanRow.id == plan_id, PlanRow.answer.is_(None))
+        .values(
+            status=result.status,
+            answer=result.answer,
+            problem=result.problem,
+            iteration_seconds=result.iteration_seconds,
+            gap=result.gap,
+            finished_at=now,
+        )
+    )
+
+
+def remove(session: Session, plan_id: str) -> bool:
+    """Remove the plan and its jobs; false if there is none."""
+    removed = session.scalar(delete(PlanRow).where(PlanRow.id == plan_id).returning(PlanRow.id))
+    return removed is not None

@@ -1,0 +1,86 @@
+"""The tables. Times are seconds since the epoch, JSON is kept as the text that is served."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Text,
+    text,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+
+class Base(DeclarativeBase):
+    """Base of the tables; the naming convention keeps constraint names stable."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+
+
+class PlanRow(Base):
+    """A plan that was asked for. ``answer`` is written once and never changed."""
+
+    __tablename__ = "plans"
+    __table_args__ = (Index("ix_plans_created_at_id", "created_at", "id"),)
+
+    id: Mapped[str] = mapped_column(String(100), primary_key=True)
+    status: Mapped[str] = mapped_column(String(20))
+    request: Mapped[str] = mapped_column(Text)
+    answer: Mapped[str | None] = mapped_column(Text)
+    problem: Mapped[str | None] = mapped_column(Text)
+    solver_version: Mapped[str] = mapped_column(String(100))
+    model: Mapped[str] = mapped_column(String(200))
+    device: Mapped[str | None] = mapped_column(String(200))
+    devices: Mapped[int | None] = mapped_column(BigInteger)
+    iteration_seconds: Mapped[float | None] = mapped_column(Double)
+    gap: Mapped[float | None] = mapped_column(Double)
+    created_at: Mapped[float] = mapped_column(Double)
+    finished_at: Mapped[float | None] = mapped_column(Double)
+
+
+class JobRow(Base):
+    """One piece of accepted work: the truth about it, whatever carries its id about.
+
+    The partial unique index is what makes a plan be solved once however many ask for it.
+    """
+
+    __tablename__ = "jobs"
+    __table_args__ = (
+        Index(
+            "uq_jobs_plan_in_flight",
+            "plan_id",
+            unique=True,
+            sqlite_where=text("status IN ('queued', 'running')"),
+            postgresql_where=text("status IN ('queued', 'running')"),
+        ),
+        Index("ix_jobs_status_priority_id", "status", "priority", "id"),
+    )
+
+    id: Mapped[int] = mapped_column(
+        BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True
+    )
+    plan_id: Mapped[str] = mapped_column(
+        String(100), ForeignKey("plans.id", ondelete="CASCADE"), index=True
+    )
+    status: Mapped[str] = mapped_column(String(20))
+    priority: Mapped[int] = mapped_column(Integer, default=0)
+    attempts: Mapped[int] = mapped_column(Integer, default=0)
+    owner: Mapped[str | None] = mapped_column(String(100))
+    progress: Mapped[str | None] = mapped_column(Text)
+    deadline_at: Mapped[float | None] = mapped_column(Double)
+    created_at: Mapped[float] = mapped_column(Double)
+    started_at: Mapped[float | None] = mapped_column(Double)
+    heartbeat_at: Mapped[float | None] = mapped_column(Double)
+    finished_at: Mapped[float | None] = mapped_column(Double)

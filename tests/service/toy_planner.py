@@ -1,0 +1,48 @@
+"""A planner that obeys the model's name: for tests of what happens around a solve."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+from solver.errors import IllegalLayout
+from solver.identity import plan_id
+from solver.plan import Evaluation, Plan, Status
+from solver.request import PlanRequest
+
+
+def check(request: PlanRequest) -> None:
+    """Refuse the model ``refused``."""
+    if request.model.name == "refused":
+        raise IllegalLayout(
+            "5 does not divide 64 heads.", field="layout.tensor_parallel", hint="Choose 4 or 8."
+        )
+
+
+def plan(request: PlanRequest, *, progress: Callable[[Any], None] | None = None) -> Plan:
+    """Sleep, crash or eat memory, as the model's name says, then answer."""
+    name = request.model.name or ""
+    if name.startswith("sleep-"):
+        seconds = float(name.removeprefix("sleep-"))
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if progress is not None:
+                progress({"incumbent_seconds": 2.0, "lower_bound_seconds": 1.0})
+            time.sleep(min(0.05, seconds))
+    elif name == "crash":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif name == "bug":
+        raise TypeError("a mistake in the solver")
+    elif name == "hungry":
+        return Plan(id=str(len(bytearray(2**44))), status=Status.FAILED)
+    return Plan(
+        id=plan_id(request), status=Status.SUCCEEDED, iteration_seconds=1.5, gap=0.0, fits=True
+    )
+
+
+def evaluate(request: PlanRequest) -> Evaluation:
+    """Always refuse."""
+    raise IllegalLayout(f"{request.model.name} cannot be evaluated.", field="layout")
