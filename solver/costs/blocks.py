@@ -103,7 +103,9 @@ class Builder:
         columns = self._padded_vocabulary() // shard.tensor.size
         forward = machine.product(shard.tokens, columns, graph.hidden)
         dgrad = machine.product(shard.tokens, graph.hidden, columns)
-        wgrad = machine.product(columns, graph.hidden, shard.tokens, out_bytes=8.0)
+        wgrad = machine.product(
+            columns, graph.hidden, shard.tokens, out_bytes=machine.weight_gradient_bytes
+        )
         wgrad /= machine.calibration.device.weight_gradient
         gathered = graph.gather("logits_gather", normed, dgrad, wgrad)
         size = float(shard.tokens * columns)

@@ -8,14 +8,18 @@ fit that made it. Nothing in the cost model's code is an efficiency.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from solver.layouts.layout import Layout
 from solver.request import AttentionKernel, Training
 
 _FOLDER = Path(__file__).parent / "calibration"
+
+Values = dict[str, Any]
+"""The content of a calibration file."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,7 @@ class SoftwareEfficiency:
     ``overlap_slowdown``: how much longer compute takes while a collective runs beside it.
     ``gradient_bytes``: bytes per parameter in a gradient reduction under bf16.
     ``iteration_seconds``: fixed time per iteration (loader, logging, synchronisation).
+    ``weight_gradient_bytes``: traffic per weight of accumulating one micro-batch's gradient.
     ``expert_imbalance``: load of the busiest rank over the mean of expert parallelism.
     """
 
@@ -79,6 +84,7 @@ class SoftwareEfficiency:
     gather_overlap: float
     overlap_slowdown: float
     gradient_bytes: float
+    weight_gradient_bytes: float
     optimizer_passes: float
     iteration_seconds: float
     expert_imbalance: float
@@ -109,41 +115,36 @@ def software_of(training: Training, layout: Layout) -> str:
 
 @cache
 def calibration(device_name: str, software: str) -> Calibration:
-    """The calibration of a catalogue device; the family ``default`` where none was fitted."""
-    families = _families()
-    for prefixes, efficiency in families:
-        if any(device_name.startswith(prefix) for prefix in prefixes):
-            return Calibration(efficiency, _software()[software])
-    return Calibration(_default(), _software()[software])
+    """The calibration of a catalogue device; the defaults where its family was not fitted.
+
+    A family is the file with the longest prefix of the device's name. It may also change values of
+    a software generation: kernels of one generation suit one device better than another.
+    """
+    return assemble(_family(device_name), _read("default"), _read("software"), software)
 
 
-@cache
-def _families() -> tuple[tuple[tuple[str, ...], DeviceEfficiency], ...]:
-    found = []
+def assemble(family: Values, defaults: Values, generations: Values, software: str) -> Calibration:
+    """A calibration from the contents of its data files."""
+    device = {**defaults["values"], **family.get("values", {})}
+    own = {**generations[software], **family.get("software", {}).get(software, {})}
+    return Calibration(DeviceEfficiency(**device), SoftwareEfficiency(**own))
+
+
+def family_name(device_name: str) -> str:
+    """The stem of the data file that a device's efficiencies stand in."""
+    best, name = "", "default"
     for path in sorted(_FOLDER.glob("*.json")):
-        if path.stem in ("software", "memory", "default"):
-            continue
-        content = json.loads(path.read_text())
-        found.append((tuple(content["devices"]), _device(content["values"])))
-    return tuple(found)
+        for prefix in _read(path.stem).get("devices", ()):
+            if device_name.startswith(prefix) and len(prefix) > len(best):
+                best, name = prefix, path.stem
+    return name
+
+
+def _family(device_name: str) -> Values:
+    return _read(family_name(device_name))
 
 
 @cache
-def _default() -> DeviceEfficiency:
-    return _device({})
-
-
-@cache
-def _software() -> dict[str, SoftwareEfficiency]:
-    content = json.loads((_FOLDER / "software.json").read_text())
-    names = {field.name for field in fields(SoftwareEfficiency)}
-    return {
-        name: SoftwareEfficiency(**{key: values[key] for key in names})
-        for name, values in content["generations"].items()
-    }
-
-
-def _device(values: dict[str, float]) -> DeviceEfficiency:
-    """A family's own values over the defaults."""
-    defaults = json.loads((_FOLDER / "default.json").read_text())["values"]
-    return DeviceEfficiency(**{**defaults, **values})
+def _read(name: str) -> Values:
+    content: Values = json.loads((_FOLDER / f"{name}.json").read_text())
+    return content

@@ -172,7 +172,8 @@ def _grouped(graph: Graph, moe: MixtureOfExperts, dispatched: str) -> str:
         "expert_in",
         (dispatched,),
         product(rows, columns, hidden),
-        product(rows, hidden, columns) + product(columns, hidden, rows, 8.0) / gradient,
+        product(rows, hidden, columns)
+        + product(columns, hidden, rows, machine.weight_gradient_bytes) / gradient,
         size * columns,
         (dispatched,),
     )
@@ -181,7 +182,8 @@ def _grouped(graph: Graph, moe: MixtureOfExperts, dispatched: str) -> str:
         "expert_out",
         (active,),
         product(rows, hidden, inner),
-        product(rows, inner, hidden) + product(hidden, inner, rows, 8.0) / gradient,
+        product(rows, inner, hidden)
+        + product(hidden, inner, rows, machine.weight_gradient_bytes) / gradient,
         size * hidden,
         (active,),
     )

@@ -137,14 +137,18 @@ class Graph:
     def linear(self, rows: float, columns: int, inner: int) -> tuple[float, float, float]:
         """Forward, input-gradient and weight-gradient seconds of a linear layer.
 
-        The weight gradient is accumulated into fp32 (Megatron-LM's fused accumulation, or the
-        mixed-precision default of FSDP), which reads and writes 4 bytes per weight.
+        The weight gradient is added to those of the micro-batches before: in the product's own
+        kernel into fp32 (8 bytes per weight; Megatron-LM's gradient accumulation fusion), or
+        apart from it.
         """
         machine = self.machine
         m = max(1, round(rows))
         forward = machine.linear(m, columns, inner)
         dgrad = machine.linear(m, inner, columns)
-        wgrad = machine.linear(columns, inner, m, 8.0) / machine.calibration.device.weight_gradient
+        wgrad = (
+            machine.linear(columns, inner, m, machine.weight_gradient_bytes)
+            / machine.calibration.device.weight_gradient
+        )
         return forward, dgrad, wgrad
 
     def _tensor_parallel(self, seconds: float) -> float:

@@ -33,6 +33,11 @@ class Machine:
     calibration: Calibration
     fp8: bool = False
 
+    @property
+    def weight_gradient_bytes(self) -> float:
+        """Traffic per weight of adding one micro-batch's gradient."""
+        return self.calibration.software.weight_gradient_bytes
+
     def product(self, m: int, n: int, k: int, batch: int = 1, out_bytes: float = 2.0) -> float:
         """Seconds of ``batch`` 16-bit products of (m, k) by (k, n)."""
         return _product(self, m, n, k, batch, out_bytes, False)

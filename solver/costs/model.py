@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from solver.cluster.cluster import Cluster
-from solver.cluster.collectives import Group, Links, all_reduce, send
+from solver.cluster.collectives import Group, Links, all_gather, all_reduce, send
 from solver.costs.blocks import Builder
 from solver.costs.calibration import Calibration, calibration, software_of
 from solver.costs.machine import Machine
@@ -65,11 +65,7 @@ def pipeline_costs(
         sequence=sequence,
         micro_batches=layout.micro_batches(training.global_batch_size or 1),
         capacity_bytes=cluster.memory_bytes,
-        send_seconds=(
-            send(boundary, shard.send_crosses_nodes, machine.links)
-            if layout.pipeline_parallel > 1
-            else 0.0
-        ),
+        send_seconds=_send_seconds(boundary, shard, machine, layout),
         reserved_bytes=(
             reserve["context_bytes"]
             + reserve["collective_bytes"]
@@ -129,6 +125,20 @@ def machine_of(cluster: Cluster, training: Training, found: Calibration) -> Mach
         calibration=found,
         fp8=training.precision is Precision.FP8 and fp8 is not None,
     )
+
+
+def _send_seconds(boundary: float, shard: Sharding, machine: Machine, layout: Layout) -> float:
+    """One boundary tensor between neighbouring stages.
+
+    Tensor-parallel ranks hold the same rows unless sequence parallelism splits them; each then
+    sends its part only and the receivers gather them (Narayanan et al. 2021, section 4.1).
+    """
+    if layout.pipeline_parallel == 1:
+        return 0.0
+    if shard.sequence_parallel or shard.tensor.size == 1:
+        return send(boundary, shard.send_crosses_nodes, machine.links)
+    part = send(boundary / shard.tensor.size, shard.send_crosses_nodes, machine.links)
+    return part + all_gather(boundary, shard.tensor, machine.links)
 
 
 def _block_terms(training: Training) -> Training:
