@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from http import HTTPStatus
 from importlib.util import find_spec
@@ -22,9 +23,12 @@ from service.problems import MEDIA_TYPE, Problem
 from service.version import VERSION
 from solver.request import PlanRequest
 
-EXAMPLES = Path(solver.__file__).parents[1] / "examples"
 _REFERENCE = "#/components/schemas/{model}"
 _ASSETS_URL = "/docs/assets"
+_EXAMPLES = (  # in the source tree, or where the installed package has its data
+    Path(solver.__file__).parents[1] / "examples",
+    Path(sys.prefix) / "share" / "stagecut" / "examples",
+)
 
 
 def json_body(model: type[BaseModel], *, evaluation: bool = False) -> dict[str, Any]:
@@ -114,7 +118,8 @@ def _described(app: FastAPI) -> dict[str, Any]:
 
 
 def _example_requests(evaluation: bool) -> Iterator[tuple[str, Any]]:
-    for path in sorted(EXAMPLES.glob("*.json")):
+    folder = next((folder for folder in _EXAMPLES if folder.is_dir()), _EXAMPLES[0])
+    for path in sorted(folder.glob("*.json")):
         value = json.loads(path.read_text(encoding="utf-8"))
         if not evaluation or path.stem.startswith("evaluation"):
             yield path.stem, value

@@ -65,6 +65,12 @@ class Problem(BaseModel):
         way_out = f" {self.hint}" if self.hint else ""
         return f"{where}{self.detail}{way_out}"
 
+    @property
+    def parts(self) -> list[FieldProblem]:
+        """Every field at fault, also when there is only one."""
+        alone = FieldProblem(field=self.field, detail=self.detail, hint=self.hint)
+        return self.errors or [alone]
+
     def to_json(self) -> str:
         """The document as it is sent; absent members are left out."""
         return self.model_dump_json(exclude_defaults=True)
@@ -110,7 +116,8 @@ def from_validation_error(
     """The problem of a request that does not fit ``model``; ``data`` is the parsed JSON."""
     details = error.errors() if isinstance(error, ValidationError) else error
     found: dict[str | None, FieldProblem] = {}
-    for detail in details:
+    # A misspelt field comes first: it explains the one that is missing.
+    for detail in sorted(details, key=lambda detail: detail["type"] != "extra_forbidden"):
         described = _describe(detail, data, model)
         found.setdefault(described.field, described)
     first = next(iter(found.values()))
@@ -157,7 +164,9 @@ def _describe(error: ErrorDetails, data: Any, model: type[BaseModel]) -> FieldPr
             )
         case _:
             said = error["msg"].removeprefix("Input should be ")
-            wanted = _WANTED.get(kind, f"Give {said}" if said != error["msg"] else said)
+            bound = said.startswith(("greater", "less"))
+            asked = f"Give {'a value ' if bound else ''}{said}" if said != error["msg"] else said
+            wanted = _WANTED.get(kind, asked)
             return FieldProblem(
                 field=field, detail=f"{_shown(given)} is not allowed here.", hint=_sentence(wanted)
             )

@@ -121,7 +121,7 @@ class Intake:
                 now = time.time()
                 stored = plans.find(session, asked.plan_id)
                 if stored is None:
-                    plans.add(session, _row(asked, now))
+                    plans.add(session, plan_row(asked, now))
                 elif stored.answer is not None or jobs.in_flight(session, asked.plan_id):
                     return stored, None
                 else:
@@ -176,7 +176,8 @@ class Intake:
             raise ProblemError(refusal)
 
 
-def _row(asked: Asked, now: float) -> PlanRow:
+def plan_row(asked: Asked, now: float) -> PlanRow:
+    """The row of a plan that is asked for the first time."""
     cluster = asked.request.cluster
     return PlanRow(
         id=asked.plan_id,

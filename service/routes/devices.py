@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from service.catalogues import known_devices
 from service.documents import DeviceList
-from solver.cluster.device import devices
 
 router = APIRouter(prefix="/v1/devices", tags=["catalogues"])
 
@@ -13,4 +13,4 @@ router = APIRouter(prefix="/v1/devices", tags=["catalogues"])
 @router.get("", summary="The devices that a request can name")
 def list_devices() -> DeviceList:
     """Devices that `cluster.device` may name, each figure with its source. SI units."""
-    return DeviceList(devices=list(devices().values()))
+    return known_devices()

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from fastapi import APIRouter
 
-from service.documents import ModelEntry, ModelList
-from solver.workload import catalogue
-from solver.workload.parameters import parameters
+from service.catalogues import known_models
+from service.documents import ModelList
 
 router = APIRouter(prefix="/v1/models", tags=["catalogues"])
 
@@ -16,24 +13,4 @@ router = APIRouter(prefix="/v1/models", tags=["catalogues"])
 @router.get("", summary="The models that a request can name")
 def list_models() -> ModelList:
     """Models that `model.name` may name; any other can be given as its `config.json`."""
-    return ModelList(models=list(known_models()))
-
-
-@cache
-def known_models() -> tuple[ModelEntry, ...]:
-    """The catalogue, with the figures that people know a model by."""
-    return tuple(_entry(name) for name in catalogue.model_names())
-
-
-def _entry(name: str) -> ModelEntry:
-    architecture = catalogue.architecture(name)
-    entry = catalogue.models()[name]
-    return ModelEntry(
-        name=name,
-        parameters=parameters(architecture),
-        layers=architecture.num_layers,
-        hidden_size=architecture.hidden_size,
-        vocabulary_size=architecture.vocabulary_size,
-        source=entry.source,
-        note=entry.note,
-    )
+    return known_models()

@@ -1,0 +1,240 @@
+"""The command line. Exit status: 0 answered, 1 infeasible, 2 bad request, 3 failed.
+
+Everything heavy is imported by the command that needs it, so that ``--help`` is immediate.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from service.problems import Problem
+    from solver.plan import Evaluation, Plan
+    from solver.request import PlanRequest
+
+INFEASIBLE, BAD_REQUEST, FAILED = 1, 2, 3
+
+app = typer.Typer(
+    name="stagecut",
+    help="Plans pipeline training: layout, stages and recompute, with a proof.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="The request as JSON; - reads stdin.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+ServerUrl = Annotated[
+    str | None, typer.Option("--server", metavar="URL", help="Ask this service instead.")
+]
+StoreUrl = Annotated[
+    str | None,
+    typer.Option("--store", metavar="URL", help="Look in, and add to, this database."),
+]
+
+
+@app.command()
+def plan(
+    file: File, as_json: AsJson = False, store: StoreUrl = None, server: ServerUrl = None
+) -> None:
+    """Find the best plan for a request."""
+    from service.console.progress import ProgressLine
+
+    if store and server:
+        raise typer.BadParameter("give --store or --server, not both")
+    with _problems_as_exit_status(as_json):
+        request = _read(file)
+        with ProgressLine(_stderr()) as progress:
+            if server:
+                from service.client import Client
+
+                with Client(server) as client:
+                    answer: Plan = client.plan(request, progress)
+            elif store:
+                from service.local import plan_with_store
+
+                answer = plan_with_store(request, store, progress)
+            else:
+                from solver import planner
+
+                answer = planner.plan(request, progress=progress)
+        _print_answer(request, answer, as_json)
+        raise typer.Exit(_exit_status(answer))
+
+
+@app.command()
+def evaluate(file: File, as_json: AsJson = False, server: ServerUrl = None) -> None:
+    """Say how long a given layout and policy take, and whether they fit."""
+    with _problems_as_exit_status(as_json):
+        request = _read(file)
+        if server:
+            from service.client import Client
+
+            with Client(server) as client:
+                answer = client.evaluate(request)
+        else:
+            from solver import planner
+
+            answer = planner.evaluate(request)
+        _print_answer(request, answer, as_json)
+
+
+@app.command()
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 picks one.")] = 8000,
+    first: Annotated[
+        str | None,
+        typer.Option("--plan", metavar="FILE", help="Plan this over HTTP at once, and show it."),
+    ] = None,
+) -> None:
+    """Start the service."""
+    from service.serve import serve as run
+
+    with _problems_as_exit_status(False):
+        run(host, port, _read(first) if first else None)
+
+
+@app.command()
+def health(
+    server: Annotated[
+        str, typer.Option("--server", metavar="URL", help="The service to ask.")
+    ] = "http://127.0.0.1:8000",
+) -> None:
+    """Ask a service whether it is up."""
+    from service.client import Client
+
+    with _problems_as_exit_status(False), Client(server, timeout_seconds=5.0) as client:
+        _print(client.health().status)
+
+
+@app.command()
+def models(as_json: AsJson = False) -> None:
+    """List the models that a request can name."""
+    from service.catalogues import known_models
+    from service.console.catalogues import models_table
+
+    known = known_models()
+    _print(known.model_dump_json(indent=2) if as_json else models_table(known.models))
+
+
+@app.command()
+def devices(as_json: AsJson = False) -> None:
+    """List the devices that a request can name."""
+    from service.catalogues import known_devices
+    from service.console.catalogues import devices_table
+
+    known = known_devices()
+    _print(known.model_dump_json(indent=2) if as_json else devices_table(known.devices))
+
+
+@app.command()
+def migrate() -> None:
+    """Bring the database (STAGECUT_DATABASE_URL) to the newest schema."""
+    from service.settings import Settings
+    from service.store import Store, schema
+
+    store = Store(Settings().database_url)
+    schema.migrate(store.engine)
+    store.close()
+
+
+def main() -> None:
+    """The entry point of the ``stagecut`` command."""
+    app()
+
+
+def _read(file: str) -> PlanRequest:
+    """The request in ``file``."""
+    from service.problems import ProblemError, problem
+    from service.reading import parse, validate
+    from solver.request import PlanRequest
+
+    try:
+        text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise ProblemError(
+            problem(400, "no-input", "The file cannot be read", f"{file}: {error.strerror}.")
+        ) from None
+    return validate(PlanRequest, parse(text))
+
+
+def _print_answer(request: PlanRequest, answer: Plan | Evaluation, as_json: bool) -> None:
+    if as_json:
+        _print(answer.model_dump_json(indent=2))
+    else:
+        from service.console.answers import page
+
+        _print(page(request, answer))
+
+
+def _print(shown: RenderableType) -> None:
+    from rich.console import Console
+
+    if isinstance(shown, str):
+        sys.stdout.write(shown + "\n")
+    else:
+        Console(highlight=False).print(shown)
+
+
+def _stderr() -> Console:
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+def _exit_status(plan: Plan) -> int:
+    from solver.plan import Status
+
+    match plan.status:
+        case Status.SUCCEEDED:
+            return 0
+        case Status.INFEASIBLE:
+            return INFEASIBLE
+        case _:
+            return FAILED
+
+
+@contextmanager
+def _problems_as_exit_status(as_json: bool) -> Iterator[None]:
+    """Print a problem for whoever asked, and end with the status that says whose it is."""
+    from service.problems import ProblemError, from_stagecut_error, problem
+    from solver.errors import StagecutError
+
+    try:
+        yield
+        return
+    except ProblemError as error:
+        found = error.problem
+    except StagecutError as error:
+        found = from_stagecut_error(error)
+    except Exception as error:
+        if not type(error).__module__.startswith("httpx2"):
+            raise
+        found = problem(503, "no-service", "The service cannot be reached", f"{error}")
+    _print_problem(found, as_json)
+    raise typer.Exit(BAD_REQUEST if found.status < 500 else FAILED)
+
+
+def _print_problem(problem: Problem, as_json: bool) -> None:
+    if as_json:
+        _print(json.dumps(json.loads(problem.to_json()), indent=2))
+    for part in problem.parts:
+        where = f"{part.field}: " if part.field else ""
+        sys.stderr.write(f"stagecut: {where}{part.detail}\n")
+        if part.hint:
+            sys.stderr.write(f"  {part.hint}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,244 @@
+"""A client of the service, sync and async, that gives typed answers and raises problems."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx2
+
+from service.documents import (
+    DeviceList,
+    Health,
+    ModelList,
+    PlanDocument,
+    PlanList,
+    Progress,
+)
+from service.problems import MEDIA_TYPE, Problem, ProblemError
+from solver.plan import Evaluation, Status
+from solver.request import PlanRequest
+
+PlanInput = PlanRequest | Mapping[str, Any]
+OnProgress = Callable[[Progress], None]
+T = TypeVar("T")
+
+_WAIT_SECONDS = 20
+_POLL_SECONDS = 0.3
+_UNFINISHED = (Status.QUEUED, Status.RUNNING)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One HTTP request to make, after a pause."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str | int] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+    pause_seconds: float = 0.0
+
+
+_Steps = Generator[_Call, httpx2.Response, T]
+
+
+class Client:
+    """Talks to the service at ``url``.
+
+    Every method raises :class:`service.problems.ProblemError` when the service answers with a
+    problem, and ``httpx2.TransportError`` when it cannot be reached.
+    """
+
+    def __init__(self, url: str, *, timeout_seconds: float = 60.0, **options: Any) -> None:
+        self._http = httpx2.Client(base_url=url, timeout=timeout_seconds, **options)
+
+    def plan(self, request: PlanInput, on_progress: OnProgress | None = None) -> PlanDocument:
+        """Ask for the best plan and wait for it, however long that takes."""
+        return self._run(_plan(request, on_progress))
+
+    def submit(self, request: PlanInput, wait_seconds: int = 0) -> PlanDocument:
+        """Ask for the best plan; it is not finished if that takes longer than ``wait_seconds``."""
+        return self._run(_submit(request, wait_seconds))
+
+    def read(self, plan_id: str) -> PlanDocument:
+        """The plan of that id, wherever it stands."""
+        return self._run(_get(f"/v1/plans/{plan_id}", PlanDocument))
+
+    def plans(self, *, limit: int = 50, cursor: str | None = None) -> PlanList:
+        """A page of plans, newest first."""
+        return self._run(_get("/v1/plans", PlanList, _page(limit, cursor)))
+
+    def cancel(self, plan_id: str) -> None:
+        """Cancel the plan's solve, or remove the plan if it is over."""
+        return self._run(_cancel(plan_id))
+
+    def evaluate(self, request: PlanInput) -> Evaluation:
+        """Time and memory of the layout and policy that the request gives."""
+        return self._run(_evaluate(request))
+
+    def models(self) -> ModelList:
+        """The catalogue of models."""
+        return self._run(_get("/v1/models", ModelList))
+
+    def devices(self) -> DeviceList:
+        """The catalogue of devices."""
+        return self._run(_get("/v1/devices", DeviceList))
+
+    def health(self) -> Health:
+        """Whether the service is up."""
+        return self._run(_get("/healthz", Health))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _run(self, steps: _Steps[T]) -> T:
+        call = next(steps)
+        while True:
+            time.sleep(call.pause_seconds)
+            try:
+                call = steps.send(self._http.request(**_arguments(call)))
+            except StopIteration as end:
+                result: T = end.value
+                return result
+
+
+class AsyncClient:
+    """The same for asyncio."""
+
+    def __init__(self, url: str, *, timeout_seconds: float = 60.0, **options: Any) -> None:
+        self._http = httpx2.AsyncClient(base_url=url, timeout=timeout_seconds, **options)
+
+    async def plan(self, request: PlanInput, on_progress: OnProgress | None = None) -> PlanDocument:
+        """Ask for the best plan and wait for it, however long that takes."""
+        return await self._run(_plan(request, on_progress))
+
+    async def submit(self, request: PlanInput, wait_seconds: int = 0) -> PlanDocument:
+        """Ask for the best plan; it is not finished if that takes longer than ``wait_seconds``."""
+        return await self._run(_submit(request, wait_seconds))
+
+    async def read(self, plan_id: str) -> PlanDocument:
+        """The plan of that id, wherever it stands."""
+        return await self._run(_get(f"/v1/plans/{plan_id}", PlanDocument))
+
+    async def plans(self, *, limit: int = 50, cursor: str | None = None) -> PlanList:
+        """A page of plans, newest first."""
+        return await self._run(_get("/v1/plans", PlanList, _page(limit, cursor)))
+
+    async def cancel(self, plan_id: str) -> None:
+        """Cancel the plan's solve, or remove the plan if it is over."""
+        return await self._run(_cancel(plan_id))
+
+    async def evaluate(self, request: PlanInput) -> Evaluation:
+        """Time and memory of the layout and policy that the request gives."""
+        return await self._run(_evaluate(request))
+
+    async def models(self) -> ModelList:
+        """The catalogue of models."""
+        return await self._run(_get("/v1/models", ModelList))
+
+    async def devices(self) -> DeviceList:
+        """The catalogue of devices."""
+        return await self._run(_get("/v1/devices", DeviceList))
+
+    async def health(self) -> Health:
+        """Whether the service is up."""
+        return await self._run(_get("/healthz", Health))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def _run(self, steps: _Steps[T]) -> T:
+        call = next(steps)
+        while True:
+            await asyncio.sleep(call.pause_seconds)
+            try:
+                call = steps.send(await self._http.request(**_arguments(call)))
+            except StopIteration as end:
+                result: T = end.value
+                return result
+
+
+def _plan(request: PlanInput, on_progress: OnProgress | None) -> _Steps[PlanDocument]:
+    wait = 0 if on_progress else _WAIT_SECONDS
+    document = yield from _submit(request, wait)
+    while document.status in _UNFINISHED:
+        if on_progress and document.progress:
+            on_progress(document.progress)
+        path = f"/v1/plans/{document.id}"
+        document = yield from _get(path, PlanDocument, pause_seconds=_POLL_SECONDS)
+    return document
+
+
+def _submit(request: PlanInput, wait_seconds: int) -> _Steps[PlanDocument]:
+    headers = {"Prefer": f"wait={wait_seconds}"} if wait_seconds else {}
+    response = yield _Call("POST", "/v1/plans", headers=headers, body=_body(request))
+    return PlanDocument.model_validate_json(_good(response).content)
+
+
+def _evaluate(request: PlanInput) -> _Steps[Evaluation]:
+    response = yield _Call("POST", "/v1/evaluations", body=_body(request))
+    return Evaluation.model_validate_json(_good(response).content)
+
+
+def _cancel(plan_id: str) -> _Steps[None]:
+    _good((yield _Call("DELETE", f"/v1/plans/{plan_id}")))
+
+
+def _get(
+    path: str,
+    kind: type[T],
+    parameters: Mapping[str, str | int] | None = None,
+    pause_seconds: float = 0.0,
+) -> _Steps[T]:
+    response = yield _Call("GET", path, parameters=parameters or {}, pause_seconds=pause_seconds)
+    read: Callable[[bytes], T] = kind.model_validate_json  # type: ignore[attr-defined]
+    return read(_good(response).content)
+
+
+def _page(limit: int, cursor: str | None) -> Mapping[str, str | int]:
+    return {"limit": limit} | ({"cursor": cursor} if cursor else {})
+
+
+def _body(request: PlanInput) -> Mapping[str, Any]:
+    return request.model_dump(mode="json") if isinstance(request, PlanRequest) else request
+
+
+def _arguments(call: _Call) -> dict[str, Any]:
+    return {
+        "method": call.method,
+        "url": call.path,
+        "headers": call.headers,
+        "params": call.parameters,
+        "json": call.body,
+    }
+
+
+def _good(response: httpx2.Response) -> httpx2.Response:
+    """The response, unless it is a problem."""
+    if response.headers.get("content-type", "").startswith(MEDIA_TYPE):
+        raise ProblemError(Problem.model_validate_json(response.content))
+    return response.raise_for_status()

@@ -1,0 +1,1 @@
+"""What the command line shows: answers as tables, progress as a line."""

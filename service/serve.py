@@ -1,0 +1,69 @@
+"""Starts the service with its web server."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+import uvicorn
+from rich.console import Console
+
+from service.app import create_app
+from service.client import Client
+from service.console.answers import page
+from service.console.progress import ProgressLine
+from service.problems import ProblemError
+from service.settings import Settings
+from solver.request import PlanRequest
+
+_POLL_SECONDS = 0.05
+
+
+def serve(host: str, port: int, first: PlanRequest | None = None) -> None:
+    """Serve until told to stop; running jobs are handed back.
+
+    ``first`` is planned over HTTP as soon as the service is up, and shown.
+    """
+    server = uvicorn.Server(
+        uvicorn.Config(
+            create_app(Settings()),
+            host=host,
+            port=port,
+            timeout_graceful_shutdown=5,
+            access_log=False,
+            server_header=False,
+            log_level="warning",
+        )
+    )
+    threading.Thread(target=_greet, args=(server, first), daemon=True).start()
+    server.run()
+    if not server.started:
+        sys.exit(3)
+
+
+def _greet(server: uvicorn.Server, first: PlanRequest | None) -> None:
+    """Say where the service is, once it is up, and show the first plan."""
+    while not server.started:
+        if server.should_exit:
+            return
+        time.sleep(_POLL_SECONDS)
+    url = _url(server)
+    console = Console(highlight=False)
+    if first is not None:
+        try:
+            with Client(url) as client, ProgressLine(Console(stderr=True)) as progress:
+                plan = client.plan(first, progress)
+            console.print(page(first, plan))
+            console.print()
+        except ProblemError as error:
+            console.print(f"The first plan failed: {error}", style="red", markup=False)
+    console.print(f"Service   {url}")
+    console.print(f"API page  {url}/docs")
+    console.print("Stop it with Ctrl-C.")
+
+
+def _url(server: uvicorn.Server) -> str:
+    host, port = server.servers[0].sockets[0].getsockname()[:2]
+    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}"
