@@ -126,12 +126,10 @@ def _sequence(layout: Layout, setting: Setting) -> tuple[str, str] | None:
 def _stages(layout: Layout, setting: Setting) -> tuple[str, str] | None:
     layers = setting.architecture.num_layers
     stages = layout.pipeline_parallel * layout.virtual_stages
-    if layers < stages:
-        too_large = "pipeline_parallel" if layout.pipeline_parallel > layers else "virtual_stages"
-        if layout.virtual_stages == 1:
-            too_large = "pipeline_parallel"
-        return too_large, f"The model has {layers} layers, fewer than the {stages} stages."
-    return None
+    if stages <= layers:
+        return None
+    field = "pipeline_parallel" if layout.pipeline_parallel > layers else "virtual_stages"
+    return field, f"The model has {layers} layers, fewer than the {stages} stages."
 
 
 def _interleaving(layout: Layout, _: Setting) -> tuple[str, str] | None:
