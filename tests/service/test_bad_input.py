@@ -1,0 +1,115 @@
+"""Bad input of any kind gets a clear error, stores nothing, and leaves the service up."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+import uvicorn
+from fastapi.testclient import TestClient
+
+from service.app import create_app
+from service.settings import Settings
+from tests.service.conftest import TOY, asking
+
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"not json", 400),
+        (b'{"model": {"name": "m"}', 400),
+        (b"\xff\xfe\x00", 400),
+        (b'{"model": NaN}', 400),
+        (b'{"a": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", 400),
+        (b'{"a":' * 50_000 + b"1" + b"}" * 50_000, 400),
+        (b'{"model": {"huggingface": {"hidden_size": 1e999}}}', 400),
+        (b'{"model": ' + b"7" * 10_000 + b"}", 400),
+        (b"null", 422),
+        (b"[1, 2]", 422),
+        (b'"text"', 422),
+        (b'{"model": {"name": "m"}}', 422),
+        (b'{"model": {"name": ""}, "cluster": {}}', 422),
+        (b"x" * 10_000_000, 413),
+    ],
+)
+def test_a_bad_body_is_refused(service: TestClient, body: bytes, status: int) -> None:
+    response = service.post("/v1/plans", content=body, headers=JSON)
+    assert response.status_code == status
+    assert response.headers["content-type"] == "application/problem+json"
+    problem = response.json()
+    assert problem["status"] == status
+    assert problem["title"]
+    assert problem["detail"]
+    assert service.get("/v1/plans").json()["plans"] == []
+    assert service.get("/healthz").status_code == 200
+
+
+def test_a_body_that_is_no_json_by_its_own_words_is_refused(service: TestClient) -> None:
+    response = service.post("/v1/plans", content=b"{}", headers={"Content-Type": "text/xml"})
+    assert response.status_code == 415
+    assert "application/json" in response.json()["hint"]
+
+
+def test_evaluations_are_refused_in_the_same_way(service: TestClient) -> None:
+    response = service.post("/v1/evaluations", json=asking("m", layout={"zero_stage": 9}))
+    assert response.status_code == 422
+    assert response.json()["field"] == "layout.zero_stage"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/nothing", 404), ("PUT", "/v1/plans", 405), ("PATCH", "/v1/models", 405)],
+)
+def test_what_is_not_offered_is_a_problem_too(
+    service: TestClient, method: str, path: str, status: int
+) -> None:
+    response = service.request(method, path)
+    assert response.status_code == status
+    assert response.headers["content-type"] == "application/problem+json"
+
+
+def test_a_parameter_out_of_range_is_named(service: TestClient) -> None:
+    response = service.get("/v1/plans", params={"limit": 0})
+    assert response.status_code == 422
+    assert response.json()["field"] == "limit"
+
+
+@pytest.fixture
+def address(settings: Settings) -> Iterator[tuple[str, int]]:
+    """A real server, for what only shows on a socket."""
+    impatient = settings.model_copy(update={"body_seconds": 0.3})
+    server = uvicorn.Server(
+        uvicorn.Config(create_app(impatient, TOY), port=0, log_level="critical")
+    )
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        thread.join(0.02)
+    yield server.servers[0].sockets[0].getsockname()
+    server.should_exit = True
+    thread.join()
+
+
+def test_a_body_that_dribbles_in_is_given_up(address: tuple[str, int]) -> None:
+    with socket.create_connection(address) as connection:
+        head = "POST /v1/plans HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        connection.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+        assert b"408" in connection.recv(1000).splitlines()[0]
+
+
+def test_a_body_of_unknown_length_is_counted_as_it_comes(address: tuple[str, int]) -> None:
+    with socket.create_connection(address) as connection:
+        head = "POST /v1/plans HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        connection.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
+        chunk = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
+        try:
+            for _ in range(5):
+                connection.sendall(chunk)
+        except OSError:
+            pass  # refused before all of it was sent
+        assert b"413" in connection.recv(1000).splitlines()[0]
