@@ -60,6 +60,13 @@ class BlockRecompute(Answer):
     block: str
     count: int
     recomputed: list[str]
+    whole: bool = Field(
+        default=False,
+        description="The framework re-runs the whole block, outputs that nobody needs included.",
+    )
+    group: int = Field(
+        default=1, description="Blocks recomputed together, keeping only the first one's input."
+    )
 
 
 class Stage(Answer):

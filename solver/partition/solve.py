@@ -26,11 +26,10 @@ from solver.partition.candidates import (
     own_path_bounds,
     plan_bounds,
 )
-from solver.partition.mix import Mix, Mixes
+from solver.partition.menu import Menu, Mix
 from solver.partition.paths import OwnPath, own_paths
 from solver.partition.program import Cut, solve_program
 from solver.partition.runs import Signatures, run_totals, signatures
-from solver.recompute.frontier import Frontier
 from solver.schedules import (
     Path,
     Schedule,
@@ -86,7 +85,7 @@ class Dominated:
 
 def solve_partition(
     costs: PipelineCosts,
-    frontiers: tuple[Frontier, ...],
+    menu: Menu,
     schedule: Schedule,
     *,
     relative_gap: float = 1e-4,
@@ -97,7 +96,7 @@ def solve_partition(
 
     Args:
         costs: What each block costs.
-        frontiers: What each block kind may choose among, by kind.
+        menu: What its blocks may choose among.
         schedule: A schedule with one stage per device.
         relative_gap: Proved distance to the optimum at which to stop (small cases go to the end).
         time_limit_seconds: Wall time after which the best so far is returned with its bound.
@@ -106,14 +105,14 @@ def solve_partition(
     Returns:
         The optimum; or which stage misses how many bytes; or the bound at which it was given up.
     """
-    return _Solver(costs, frontiers, schedule, relative_gap, time_limit_seconds, cutoff).solve()
+    return _Solver(costs, menu, schedule, relative_gap, time_limit_seconds, cutoff).solve()
 
 
 class _Solver:
     def __init__(
         self,
         costs: PipelineCosts,
-        frontiers: tuple[Frontier, ...],
+        menu: Menu,
         schedule: Schedule,
         relative_gap: float,
         time_limit_seconds: float,
@@ -125,7 +124,7 @@ class _Solver:
         self.stages, self.length = schedule.stages, len(costs.sequence)
         self.signatures: Signatures = signatures(costs.sequence, len(costs.blocks))
         self.totals = run_totals(costs, self.signatures.counts)
-        self.mixes = Mixes(costs, frontiers)
+        self.menu = menu
         self.in_flight = [schedule.in_flight(stage) for stage in range(self.stages)]
         self.graph = schedule_graph(schedule)
         self.best: tuple[float, tuple[Cut, ...]] = (np.inf, ())
@@ -139,7 +138,7 @@ class _Solver:
         """Optimistic times of all runs, and which of them fit."""
         of_run = self.signatures.of_run
         distinct, which = np.unique(self.in_flight, return_inverse=True)
-        recompute = self.mixes.bounds(self.signatures.counts, self.totals.states, distinct)
+        recompute = self.menu.bounds(self.signatures.counts, self.totals.states, distinct)
         recompute = np.concatenate([recompute, np.full((len(distinct), 1), np.inf)], axis=1)
 
         def spread(values: Floats) -> Floats:
@@ -174,7 +173,7 @@ class _Solver:
         signature = int(self.signatures.of_run[cut])
         counts = tuple(self.signatures.counts[signature].tolist())
         states = float(self.totals.states[signature])
-        return self.mixes.cheapest(counts, states, self.in_flight[stage])
+        return self.menu.cheapest(counts, states, self.in_flight[stage])
 
     # -- plans ------------------------------------------------------------------------------
 
@@ -351,11 +350,9 @@ class _Solver:
 
     def _least_needed(self) -> Floats:
         """Bytes that a stage needs at least, shape (stages, signatures + 1)."""
-        counts, totals = self.signatures.counts, self.totals
-        kept, peak = self.mixes.least_memory()
-        working = np.where(counts > 0, peak, 0.0).max(axis=1)
-        flights = np.array(self.in_flight)[:, None]
-        needed = totals.states + flights * (counts @ kept) + working + self.costs.reserved_bytes
+        needed = self.menu.least_bytes(
+            self.signatures.counts, self.totals.states, np.array(self.in_flight)
+        )
         return np.concatenate([needed, np.full((self.stages, 1), np.inf)], axis=1)
 
 

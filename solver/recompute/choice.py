@@ -14,13 +14,15 @@ class Choice:
 
     ``kept_bytes`` is held per in-flight micro-batch (the block's input included), ``seconds`` is
     added to the backward of every micro-batch, ``recompute_bytes`` is alive while the block's
-    backward runs. ``recomputed`` names the rebuilt tensors in op order.
+    backward runs. ``recomputed`` names the rebuilt tensors in op order. ``whole``: the framework
+    re-runs the block's whole forward, and ``seconds`` says so.
     """
 
     kept_bytes: float
     seconds: float
     recompute_bytes: float
     recomputed: tuple[str, ...]
+    whole: bool = False
 
 
 def needed_tensors(block: Block) -> frozenset[str]:

@@ -22,6 +22,7 @@ def full(block: Block) -> Choice:
         seconds=max(choice.seconds, block.rerun_seconds),
         recompute_bytes=choice.recompute_bytes,
         recomputed=choice.recomputed,
+        whole=True,
     )
 
 

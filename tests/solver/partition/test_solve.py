@@ -6,8 +6,9 @@ import random
 
 import pytest
 
+from solver.partition.policy_menu import policy_menu
 from solver.partition.solve import Infeasible, Partition, solve_partition
-from solver.recompute import frontier
+from solver.request import Recompute
 from solver.schedules import make_schedule
 from tests.solver import exhaustive
 from tests.solver.random_costs import random_costs
@@ -21,12 +22,10 @@ def test_optimum_and_bound_equal_exhaustive_search(seed: int) -> None:
     stages = rng.randint(1, 4)
     schedule = rng.choice(["1f1b", "1f1b", "gpipe"])
     costs = random_costs(seed, stages)
-    frontiers = tuple(frontier(block) for block in costs.blocks)
+    menu = policy_menu(costs, Recompute())
     expected = exhaustive.optimum(costs, schedule, stages)
 
-    found = solve_partition(
-        costs, frontiers, make_schedule(schedule, stages, costs.micro_batches)
-    )
+    found = solve_partition(costs, menu, make_schedule(schedule, stages, costs.micro_batches))
 
     if isinstance(found, Infeasible):
         assert expected == float("inf")

@@ -26,13 +26,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from solver.costs.pipeline import PipelineCosts
+from solver.partition.menu import Floats, Index, Menu, Mix, Part
 from solver.recompute.frontier import Frontier
-
-Floats = npt.NDArray[np.float64]
-Index = npt.NDArray[np.int64]
 
 ROUNDING = 1e-12
 """Relative slack of a memory comparison: sums of the same bytes in another order count as equal."""
@@ -42,18 +39,6 @@ PRECISE = 1e-9
 
 MOST_NODES = 20_000
 """Enumerated mixes beyond which the remaining distance is reported instead of closed."""
-
-
-@dataclass(frozen=True)
-class Mix:
-    """A stage's choices: ``parts`` are (kind, choice, count) by kind and choice.
-
-    ``seconds`` is the recompute time per micro-batch; ``bound`` is at most the least possible.
-    """
-
-    seconds: float
-    bound: float
-    parts: tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +52,8 @@ class _Level:
     admitted: tuple[Index, ...]
 
 
-class Mixes:
-    """Cheapest mixes of one set of frontiers, remembered by signature and budget.
+class FreeMenu(Menu):
+    """Any choice for any block; cheapest mixes are remembered by signature and budget.
 
     Args:
         costs: The blocks (for their working bytes), capacity and reserved bytes.
@@ -76,6 +61,7 @@ class Mixes:
     """
 
     def __init__(self, costs: PipelineCosts, frontiers: tuple[Frontier, ...]) -> None:
+        self._reserved = costs.reserved_bytes
         self._budget = costs.capacity_bytes - costs.reserved_bytes
         self._frontiers = frontiers
         self._working = [block.working_bytes for block in costs.blocks]
@@ -129,13 +115,20 @@ class Mixes:
             best[:, possible] = np.minimum(best[:, possible], bound)
         return np.asarray(np.maximum(best, 0.0))
 
-    def least_memory(self) -> tuple[Floats, Floats]:
-        """Per kind, the least bytes kept per micro-batch and the working bytes that go with it."""
-        kept = np.array([front.kept[0] for front in self._frontiers])
-        peak = [
-            front.rebuilt[0] + w for front, w in zip(self._frontiers, self._working, strict=True)
-        ]
-        return kept, np.array(peak)
+    def least_bytes(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
+        """Everything recomputed."""
+        least = [front.kept[0] for front in self._frontiers]
+        peaks = [f.rebuilt[0] + w for f, w in zip(self._frontiers, self._working, strict=True)]
+        working = np.where(counts > 0, np.array(peaks), 0.0).max(axis=1)
+        kept = counts @ np.array(least)
+        return np.asarray(states + in_flight[:, None] * kept + working + self._reserved)
+
+    def parts(self, mix: Mix) -> tuple[Part, ...]:
+        """The choices behind a mix."""
+        return tuple(
+            Part(kind, self._frontiers[kind].choices[choice], count)
+            for kind, choice, count in mix.parts
+        )
 
     def cheapest(self, counts: tuple[int, ...], states: float, in_flight: int) -> Mix | None:
         """The cheapest mix of a signature, or None if nothing fits."""

@@ -1,0 +1,200 @@
+"""Time and memory of decided stages, by the exact simulator and a sweep over the schedule.
+
+This is what evaluations, baselines and answers are made of; nothing is optimised here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from solver.costs.pipeline import Account, Block, PipelineCosts, States
+from solver.partition.stages import Stage
+from solver.schedules import Schedule, StageTimes, Work, critical_path, schedule_graph, simulate
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """Bytes of one device when it holds most; the fields add up to ``total``."""
+
+    states: States
+    activations: float
+    recompute: float
+    working: float
+    reserved: float
+
+    @property
+    def total(self) -> float:
+        """Everything together."""
+        return self.states.total + self.activations + self.recompute + self.working + self.reserved
+
+
+@dataclass(frozen=True)
+class StageTime:
+    """Seconds of one stage: per micro-batch, and once per iteration."""
+
+    forward: float
+    backward: float
+    recompute: float
+    before_first: float
+    after_last: float
+    step: float
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Where the iteration goes, averaged over devices; the fields add up to the makespan."""
+
+    by_account: dict[Account, float]
+    recompute: float
+    bubble: float
+    pipeline_parallel: float
+    data_parallel: float
+    optimizer: float
+    other: float
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """The exact time and memory of a plan; ``memory`` is by device, ``times`` by stage."""
+
+    makespan: float
+    times: tuple[StageTime, ...]
+    memory: tuple[DeviceMemory, ...]
+    in_flight: tuple[int, ...]
+    seconds: Seconds
+    capacity_bytes: float
+
+    @property
+    def peak_bytes(self) -> float:
+        """The fullest device."""
+        return max(memory.total for memory in self.memory)
+
+    @property
+    def fits(self) -> bool:
+        """Whether every device holds what it must; equal sums in another order count as equal."""
+        return self.peak_bytes <= self.capacity_bytes * (1 + 1e-12)
+
+
+def assess(costs: PipelineCosts, schedule: Schedule, stages: tuple[Stage, ...]) -> Assessment:
+    """Simulate the iteration and sweep the memory of every device."""
+    times = tuple(_stage_time(costs, stage) for stage in stages)
+    simulation = simulate(
+        schedule_graph(schedule),
+        StageTimes.of(
+            forward=[time.forward for time in times],
+            backward=[time.backward for time in times],
+            send=costs.send_seconds,
+            before_first=[time.before_first for time in times],
+            after_last=[time.after_last for time in times],
+            step=[time.step for time in times],
+        ),
+    )
+    makespan = float(simulation.makespan[0])
+    sends = critical_path(simulation).sends * costs.send_seconds
+    return Assessment(
+        makespan=makespan + costs.fixed_seconds,
+        times=times,
+        memory=tuple(
+            _device_memory(costs, schedule, stages, device) for device in range(schedule.devices)
+        ),
+        in_flight=tuple(schedule.in_flight(stage) for stage in range(schedule.stages)),
+        seconds=_seconds(costs, schedule, stages, times, makespan, sends),
+        capacity_bytes=costs.capacity_bytes,
+    )
+
+
+def _blocks(costs: PipelineCosts, stage: Stage) -> list[Block]:
+    return [costs.blocks[kind] for kind in costs.sequence[stage.start : stage.stop]]
+
+
+def _stage_time(costs: PipelineCosts, stage: Stage) -> StageTime:
+    blocks = _blocks(costs, stage)
+    forward = sum(block.forward_seconds for block in blocks)
+    plain = sum(block.backward_seconds for block in blocks)
+    recompute = sum(part.seconds for part in stage.parts)
+    gather = sum(block.gather_seconds for block in blocks)
+    reduction = sum(block.gradient_seconds for block in blocks)
+    return StageTime(
+        forward=forward,
+        backward=plain + recompute,
+        recompute=recompute,
+        before_first=max(gather - costs.gather_overlap * forward, 0.0),
+        after_last=max(reduction - costs.gradient_overlap * plain, 0.0),
+        step=sum(block.optimizer_seconds for block in blocks),
+    )
+
+
+def _device_memory(
+    costs: PipelineCosts, schedule: Schedule, stages: tuple[Stage, ...], device: int
+) -> DeviceMemory:
+    """The fullest moment of a device: some backward, its block's recompute buffer filled.
+
+    The sweep counts, before each backward of the device's order, the micro-batches alive on each
+    of its stages.
+    """
+    mine = schedule.stages_of(device)
+    order = schedule.order(device)
+    backward = order[:, 0] == Work.BACKWARD
+    buffers = {stage: _buffer(costs, stages[stage]) for stage in mine}
+    alive, extra = np.zeros(len(order)), np.zeros(len(order))
+    for stage in mine:
+        here = order[:, 1] == stage
+        kept = sum(part.kept_bytes for part in stages[stage].parts)
+        passed = np.cumsum(here & ~backward) - np.cumsum(here & backward)
+        alive += (passed + (here & backward)) * kept
+        extra[here] = sum(buffers[stage])
+    held = np.where(backward, alive + extra, 0.0)
+    peak = int(held.argmax())
+    recompute, working = buffers[int(order[peak, 1])]
+    blocks = [block for stage in mine for block in _blocks(costs, stages[stage])]
+    return DeviceMemory(
+        states=States(
+            weights=sum(block.states.weights for block in blocks),
+            gradients=sum(block.states.gradients for block in blocks),
+            optimizer=sum(block.states.optimizer for block in blocks),
+        ),
+        activations=float(alive[peak]),
+        recompute=recompute,
+        working=working,
+        reserved=costs.reserved_bytes,
+    )
+
+
+def _buffer(costs: PipelineCosts, stage: Stage) -> tuple[float, float]:
+    """Recompute and working bytes of the block of the stage that needs most of both together."""
+    return max(
+        ((part.recompute_bytes, costs.blocks[part.kind].working_bytes) for part in stage.parts),
+        key=sum,
+    )
+
+
+def _seconds(
+    costs: PipelineCosts,
+    schedule: Schedule,
+    stages: tuple[Stage, ...],
+    times: tuple[StageTime, ...],
+    makespan: float,
+    sends: float,
+) -> Seconds:
+    n, devices = schedule.micro_batches, schedule.devices
+    by_account = dict.fromkeys(Account, 0.0)
+    for stage in stages:
+        for block in _blocks(costs, stage):
+            for op in block.ops:
+                by_account[op.account] += n * (op.forward_seconds + op.backward_seconds) / devices
+    recompute = n * sum(time.recompute for time in times) / devices
+    once = sum(time.before_first + time.after_last for time in times) / devices
+    step = max(time.step for time in times)
+    idle = makespan - sum(by_account.values()) - recompute - once - step
+    sends = max(min(sends, idle), 0.0)
+    return Seconds(
+        by_account=by_account,
+        recompute=recompute,
+        bubble=max(idle - sends, 0.0),
+        pipeline_parallel=sends,
+        data_parallel=once,
+        optimizer=step,
+        other=costs.fixed_seconds,
+    )

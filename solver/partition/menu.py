@@ -1,0 +1,86 @@
+"""What a stage may choose from: the least recompute time of a run of blocks that fits its memory.
+
+The partition sees runs only by how many blocks of each kind they hold, and asks a menu. A free menu
+lets every block choose from its kind's frontier; a ruled one does what a framework's policy says.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.recompute.choice import Choice
+
+Floats = npt.NDArray[np.float64]
+Index = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Mix:
+    """A stage's choices: ``parts`` are (kind, choice, count) by kind and choice.
+
+    ``seconds`` is the recompute time per micro-batch; ``bound`` is at most the least possible.
+    """
+
+    seconds: float
+    bound: float
+    parts: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """``count`` blocks of one kind on a stage that share a choice.
+
+    With ``group`` above 1 the blocks are recomputed in groups of that many, and only each group's
+    first input is kept (Megatron-LM's ``uniform``).
+    """
+
+    kind: int
+    choice: Choice
+    count: int
+    group: int = 1
+
+    @property
+    def kept_bytes(self) -> float:
+        """Bytes kept per micro-batch by all blocks of the part."""
+        return -(-self.count // self.group) * self.choice.kept_bytes
+
+    @property
+    def recompute_bytes(self) -> float:
+        """The buffer while one group runs backward: its tensors and its inner inputs."""
+        size = min(self.group, self.count)
+        return size * self.choice.recompute_bytes + (size - 1) * self.choice.kept_bytes
+
+    @property
+    def seconds(self) -> float:
+        """Recompute seconds per micro-batch of all blocks of the part."""
+        return self.count * self.choice.seconds
+
+
+class Menu(ABC):
+    """The choices of one model under one policy."""
+
+    @abstractmethod
+    def bounds(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
+        """Least recompute seconds at best, shape (in_flights, signatures); infinite: cannot fit.
+
+        Args:
+            counts: Blocks of each kind, shape (signatures, kinds).
+            states: State bytes, shape (signatures,).
+            in_flight: Distinct in-flight counts, shape (in_flights,).
+        """
+
+    @abstractmethod
+    def cheapest(self, counts: tuple[int, ...], states: float, in_flight: int) -> Mix | None:
+        """The cheapest mix of a signature, or None if nothing fits."""
+
+    @abstractmethod
+    def parts(self, mix: Mix) -> tuple[Part, ...]:
+        """The choices behind a mix."""
+
+    @abstractmethod
+    def least_bytes(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
+        """Bytes that a signature needs at least, shape (in_flights, signatures)."""

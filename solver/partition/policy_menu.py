@@ -1,0 +1,110 @@
+"""From a request's recompute policy to the menu that the partition asks."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from solver.costs.pipeline import Block, PipelineCosts
+from solver.errors import BadRequest
+from solver.partition.free_menu import FreeMenu
+from solver.partition.menu import Menu, Part
+from solver.partition.ruled_menu import RuledMenu
+from solver.recompute.choice import keep_all
+from solver.recompute.frontier import Frontier, frontier, frontier_of
+from solver.recompute.policies import full, selective
+from solver.request import Policy, Recompute
+
+DEFAULT_MODULES = ("core_attn",)
+"""What Megatron-LM's selective recompute drops unless told otherwise."""
+
+
+def policy_menu(costs: PipelineCosts, recompute: Recompute) -> Menu:
+    """The menu of a policy on these costs.
+
+    Raises:
+        BadRequest: The policy lacks a number, names modules that no block has, or is not known.
+    """
+    policy = recompute.policy
+    if policy is Policy.OPTIMAL:
+        return FreeMenu(costs, tuple(_frontier(block) for block in costs.blocks))
+    if policy is Policy.NONE:
+        return FreeMenu(costs, tuple(frontier_of([keep_all(block)]) for block in costs.blocks))
+    if policy is Policy.FULL:
+        return FreeMenu(costs, tuple(frontier_of([full(block)]) for block in costs.blocks))
+    if policy is Policy.SELECTIVE:
+        modules = tuple(recompute.modules or DEFAULT_MODULES)
+        _check_modules(costs, modules, recompute.modules is not None)
+        made = [frontier_of([selective(block, modules)]) for block in costs.blocks]
+        return FreeMenu(costs, tuple(made))
+    if policy is Policy.BLOCK:
+        return _first_layers(costs, _number(recompute, least=0))
+    if policy is Policy.UNIFORM:
+        return _groups(costs, 1 if recompute.num_layers is None else _number(recompute, least=1))
+    raise BadRequest(
+        f"Policy '{policy.value}' cannot be planned yet.",
+        field="recompute.policy",
+        hint="Use optimal, none, full, selective, uniform or block.",
+    )
+
+
+@lru_cache(maxsize=256)
+def _frontier(block: Block) -> Frontier:
+    return frontier(block)
+
+
+def _number(recompute: Recompute, least: int) -> int:
+    number = recompute.num_layers
+    if number is None or number < least:
+        raise BadRequest(
+            f"Policy '{recompute.policy.value}' needs a number of layers of {least} or more.",
+            field="recompute.num_layers",
+            hint="Give recompute.num_layers.",
+        )
+    return number
+
+
+def _check_modules(costs: PipelineCosts, modules: tuple[str, ...], given: bool) -> None:
+    known = sorted({name for block in costs.blocks for name, _ in block.modules})
+    for position, module in enumerate(modules):
+        if given and module not in known:
+            raise BadRequest(
+                f"No layer of this model has a module '{module}'.",
+                field=f"recompute.modules[{position}]",
+                hint=f"Its modules are: {', '.join(known)}." if known else "It names no modules.",
+            )
+
+
+def _first_layers(costs: PipelineCosts, layers: int) -> Menu:
+    """Megatron-LM's ``block``: the first layers of every stage in full, the others not at all.
+
+    Kinds follow one another in the order of the model.
+    """
+    dropped = [full(block) for block in costs.blocks]
+    kept = [keep_all(block) for block in costs.blocks]
+    first_seen = list(dict.fromkeys(costs.sequence))
+
+    def rule(counts: tuple[int, ...]) -> tuple[Part, ...]:
+        left, parts = layers, []
+        for kind in first_seen:
+            if counts[kind]:
+                some = min(left, counts[kind]) if costs.blocks[kind].checkpointable else 0
+                left -= some
+                parts.append(Part(kind, dropped[kind], some))
+                parts.append(Part(kind, kept[kind], counts[kind] - some))
+        return tuple(part for part in parts if part.count)
+
+    return RuledMenu(costs, rule)
+
+
+def _groups(costs: PipelineCosts, group: int) -> Menu:
+    """Megatron-LM's ``uniform``: every layer in full, in groups that keep one input each."""
+    dropped = [full(block) for block in costs.blocks]
+
+    def rule(counts: tuple[int, ...]) -> tuple[Part, ...]:
+        return tuple(
+            Part(kind, dropped[kind], count, group if costs.blocks[kind].checkpointable else 1)
+            for kind, count in enumerate(counts)
+            if count
+        )
+
+    return RuledMenu(costs, rule)

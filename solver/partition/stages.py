@@ -1,0 +1,43 @@
+"""What a plan decides, stage by stage: which blocks, and what each of them recomputes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from solver.costs.pipeline import PipelineCosts
+from solver.partition.menu import Menu, Part
+from solver.partition.solve import Partition
+from solver.schedules import Schedule
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage: blocks [start, stop) of the sequence, and their choices by kind."""
+
+    start: int
+    stop: int
+    parts: tuple[Part, ...]
+
+
+def decided_stages(partition: Partition, menu: Menu) -> tuple[Stage, ...]:
+    """The stages of a solved partition."""
+    return tuple(
+        Stage(start, stop, menu.parts(mix))
+        for (start, stop), mix in zip(partition.cuts, partition.mixes, strict=True)
+    )
+
+
+def stages_at(
+    costs: PipelineCosts, menu: Menu, schedule: Schedule, cuts: tuple[tuple[int, int], ...]
+) -> tuple[Stage, ...] | None:
+    """The stages of given cuts, each with the menu's cheapest mix; None if one cannot fit."""
+    stages = []
+    for position, (start, stop) in enumerate(cuts):
+        run = costs.sequence[start:stop]
+        counts = tuple(run.count(kind) for kind in range(len(costs.blocks)))
+        states = sum(costs.blocks[kind].states.total for kind in run)
+        mix = menu.cheapest(counts, states, schedule.in_flight(position))
+        if mix is None:
+            return None
+        stages.append(Stage(start, stop, menu.parts(mix)))
+    return tuple(stages)
