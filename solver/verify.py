@@ -28,14 +28,20 @@ class Checked:
 
 
 def verify(
-    costs: PipelineCosts, schedule: str, stages: list[Stage], iteration_seconds: float, fits: bool
+    costs: PipelineCosts,
+    schedule: str,
+    devices: int,
+    stages: list[Stage],
+    iteration_seconds: float,
+    fits: bool,
 ) -> Checked:
     """Derive an answer again and compare.
 
     Args:
         costs: The costs that the answer was computed from.
-        schedule: ``gpipe`` or ``1f1b``, one stage per device.
-        stages: The answer's stages, in order.
+        schedule: ``gpipe`` or ``1f1b``; over several stages per device the interleaved one.
+        devices: Pipeline-parallel size; stage i stands on device i mod that.
+        stages: The answer's stages, in model order.
         iteration_seconds: The answer's claim.
         fits: The answer's claim.
 
@@ -43,26 +49,20 @@ def verify(
         SolverFailed: If a claim does not hold; the answer must not be given.
     """
     _check_cover(costs, stages)
-    forward, backward, peaks = [], [], []
-    gathered, reduced, updated = [], [], []
-    for position, stage in enumerate(stages):
-        flight = _in_flight(schedule, position, len(stages), costs.micro_batches)
-        seconds, plain, rerun, peak = _stage(costs, stage, flight)
-        forward.append(seconds)
-        backward.append(plain + rerun)
-        peaks.append(peak)
-        blocks = _blocks(costs, stage)
-        exposed = sum(b.gradient_seconds for b in blocks) - costs.gradient_overlap * plain
-        reduced.append(max(exposed, 0.0))
-        exposed = sum(b.gather_seconds for b in blocks) - costs.gather_overlap * seconds
-        gathered.append(max(exposed, 0.0))
-        updated.append(sum(b.optimizer_seconds for b in blocks))
-    ends = _run(schedule, forward, backward, gathered, costs.micro_batches, costs.send_seconds)
-    total = max(end + tail for end, tail in zip(ends, reduced, strict=True))
-    total += max(updated) + costs.fixed_seconds
+    derived = [_stage(costs, stage) for stage in stages]
+    orders = [
+        _order(schedule, device, devices, len(stages) // devices, costs.micro_batches)
+        for device in range(devices)
+    ]
+    ends = _run(orders, derived, costs.send_seconds)
+    total = max(end + stage.reduced for end, stage in zip(ends, derived, strict=True))
+    steps = [sum(stage.updated for stage in derived[device::devices]) for device in range(devices)]
+    total += max(steps) + costs.fixed_seconds
     _compare("iteration_seconds", iteration_seconds, total)
-    for position, (stage, peak) in enumerate(zip(stages, peaks, strict=True)):
-        _compare(f"stages[{position}].peak_memory_bytes", stage.peak_memory_bytes, peak)
+    peaks = [_peak(order, derived) + costs.reserved_bytes for order in orders]
+    for position, stage in enumerate(stages):
+        name = f"stages[{position}].peak_memory_bytes"
+        _compare(name, stage.peak_memory_bytes, peaks[position % devices])
     if fits != (max(peaks) <= costs.capacity_bytes * (1 + TOLERANCE)):
         raise SolverFailed(f"The answer says fits = {fits}; its stages say otherwise.")
     return Checked(total, tuple(peaks))
@@ -93,14 +93,27 @@ def _blocks(costs: PipelineCosts, stage: Stage) -> list[Block]:
     return [named[name] for name, count in stage.blocks for _ in range(count)]
 
 
-def _stage(costs: PipelineCosts, stage: Stage, flight: int) -> tuple[float, float, float, float]:
-    """Forward, backward and recompute seconds of a stage, and its peak bytes."""
+@dataclass(frozen=True)
+class _Derived:
+    """What one stage costs: seconds of a micro-batch and of the iteration, and bytes."""
+
+    forward: float
+    backward: float
+    gathered: float
+    reduced: float
+    updated: float
+    states: float
+    kept: float
+    buffer: float
+
+
+def _stage(costs: PipelineCosts, stage: Stage) -> _Derived:
     named = {block.name: block for block in costs.blocks}
-    seconds = plain = rerun = kept = buffer = 0.0
-    states = sum(block.states.total for block in _blocks(costs, stage))
+    blocks = _blocks(costs, stage)
+    forward = plain = rerun = kept = buffer = 0.0
     for entry in stage.recompute:
         block = named[entry.block]
-        seconds += entry.count * sum(op.forward_seconds for op in block.ops)
+        forward += entry.count * sum(op.forward_seconds for op in block.ops)
         plain += entry.count * sum(op.backward_seconds for op in block.ops)
         again, held, rebuilt = _block(block, frozenset(entry.recomputed))
         if entry.whole and block.rerun_seconds is not None:
@@ -110,7 +123,18 @@ def _stage(costs: PipelineCosts, stage: Stage, flight: int) -> tuple[float, floa
         kept += math.ceil(entry.count / entry.group) * held
         rebuilt = together * rebuilt + (together - 1) * block.input_bytes
         buffer = max(buffer, rebuilt + block.working_bytes)
-    return seconds, plain, rerun, states + flight * kept + buffer + costs.reserved_bytes
+    gathered = sum(b.gather_seconds for b in blocks) - costs.gather_overlap * forward
+    reduced = sum(b.gradient_seconds for b in blocks) - costs.gradient_overlap * plain
+    return _Derived(
+        forward=forward,
+        backward=plain + rerun,
+        gathered=max(gathered, 0.0),
+        reduced=max(reduced, 0.0),
+        updated=sum(b.optimizer_seconds for b in blocks),
+        states=sum(b.states.total for b in blocks),
+        kept=kept,
+        buffer=buffer,
+    )
 
 
 def _block(block: Block, recomputed: frozenset[str]) -> tuple[float, float, float]:
@@ -135,56 +159,77 @@ def _block(block: Block, recomputed: frozenset[str]) -> tuple[float, float, floa
     )
 
 
-def _in_flight(schedule: str, stage: int, stages: int, micro_batches: int) -> int:
-    return micro_batches if schedule == "gpipe" else min(stages - stage, micro_batches)
+_Task = tuple[str, int, int]
+"""("F" or "B", stage, micro-batch)."""
 
 
-def _order(schedule: str, stage: int, stages: int, n: int) -> list[tuple[str, int]]:
+def _order(schedule: str, device: int, devices: int, chunks: int, n: int) -> list[_Task]:
+    """The fixed order of one device."""
     if schedule == "gpipe":
-        return [("F", m) for m in range(n)] + [("B", m) for m in range(n)]
-    ahead = min(stages - stage, n)
-    order = [("F", m) for m in range(ahead)]
-    for m in range(n):
-        order.append(("B", m))
-        if m + ahead < n:
-            order.append(("F", m + ahead))
+        return [("F", device, m) for m in range(n)] + [("B", device, m) for m in range(n)]
+    if chunks == 1:
+        ahead = min(devices - device, n) - 1
+        forwards = [("F", device, m) for m in range(n)]
+        backwards = [("B", device, m) for m in range(n)]
+    else:
+        ahead = min(2 * (devices - device - 1) + (chunks - 1) * devices, n * chunks)
+        groups = [range(start, min(start + devices, n)) for start in range(0, n, devices)]
+        places = [(chunk, m) for group in groups for chunk in range(chunks) for m in group]
+        forwards = [("F", chunk * devices + device, m) for chunk, m in places]
+        backwards = [("B", (chunks - 1 - chunk) * devices + device, m) for chunk, m in places]
+    order = forwards[:ahead]
+    for turn, backward in enumerate(backwards):
+        if ahead + turn < len(forwards):
+            order.append(forwards[ahead + turn])
+        order.append(backward)
     return order
 
 
-def _run(
-    schedule: str,
-    forward: list[float],
-    backward: list[float],
-    gathered: list[float],
-    n: int,
-    send: float,
-) -> list[float]:
+def _run(orders: list[list[_Task]], stages: list[_Derived], send: float) -> list[float]:
     """When each stage's last task ends, every task run as soon as it may."""
-    stages = len(forward)
-    orders = [_order(schedule, stage, stages, n) for stage in range(stages)]
-    place = [0] * stages
-    clock = list(gathered)
-    ends: dict[tuple[str, int, int], float] = {}
-    ready = list(range(stages))
+    devices, last = len(orders), len(stages) - 1
+    place, clock = [0] * devices, [0.0] * devices
+    ends: dict[_Task, float] = {}
+    final = [0.0] * len(stages)
+    ready = list(range(devices))
     while ready:
-        stage = ready.pop()
-        while place[stage] < len(orders[stage]):
-            work, m = orders[stage][place[stage]]
-            if work == "F":
-                needs, travel = (("F", stage - 1, m), send) if stage else (None, 0.0)
-            elif stage < stages - 1:
-                needs, travel = ("B", stage + 1, m), send
-            else:
-                needs, travel = ("F", stage, m), 0.0
+        device = ready.pop()
+        while place[device] < len(orders[device]):
+            work, stage, m = task = orders[device][place[device]]
+            needs: _Task | None = None
+            if work == "F" and stage > 0:
+                needs = ("F", stage - 1, m)
+            elif work == "B":
+                needs = ("B", stage + 1, m) if stage < last else ("F", stage, m)
             if needs is not None and needs not in ends:
                 break
-            start = clock[stage] if needs is None else max(clock[stage], ends[needs] + travel)
-            clock[stage] = start + (forward[stage] if work == "F" else backward[stage])
-            ends[work, stage, m] = clock[stage]
-            place[stage] += 1
-            for neighbour in (stage - 1, stage + 1):
-                if 0 <= neighbour < stages and neighbour not in ready:
+            start = clock[device]
+            if needs is not None:
+                start = max(start, ends[needs] + (send if needs[1] % devices != device else 0.0))
+            if work == "F" and m == 0:
+                start = max(start, stages[stage].gathered)
+            clock[device] = start + (
+                stages[stage].forward if work == "F" else stages[stage].backward
+            )
+            ends[task] = final[stage] = clock[device]
+            place[device] += 1
+            for neighbour in ((device - 1) % devices, (device + 1) % devices):
+                if neighbour not in ready and neighbour != device:
                     ready.append(neighbour)
     if any(at < len(order) for at, order in zip(place, orders, strict=True)):
-        raise SolverFailed(f"The order of '{schedule}' deadlocks.")
-    return clock
+        raise SolverFailed("The order of the schedule deadlocks.")
+    return final
+
+
+def _peak(order: list[_Task], stages: list[_Derived]) -> float:
+    """States, and the most that any backward of this device finds alive, its buffer included."""
+    alive: dict[int, int] = dict.fromkeys((stage for _, stage, _ in order), 0)
+    most = 0.0
+    for work, stage, _ in order:
+        if work == "F":
+            alive[stage] += 1
+            continue
+        held = sum(count * stages[at].kept for at, count in alive.items())
+        most = max(most, held + stages[stage].buffer)
+        alive[stage] -= 1
+    return most + sum(stages[stage].states for stage in alive)

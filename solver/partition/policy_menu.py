@@ -11,7 +11,7 @@ from solver.partition.menu import Menu, Part
 from solver.partition.ruled_menu import RuledMenu
 from solver.recompute.choice import keep_all
 from solver.recompute.frontier import Frontier, frontier, frontier_of
-from solver.recompute.policies import full, selective
+from solver.recompute.policies import full, least_memory, selective
 from solver.request import Policy, Recompute
 
 DEFAULT_MODULES = ("core_attn",)
@@ -45,6 +45,11 @@ def policy_menu(costs: PipelineCosts, recompute: Recompute) -> Menu:
         field="recompute.policy",
         hint="Use optimal, none, full, selective, uniform or block.",
     )
+
+
+def least_memory_menu(costs: PipelineCosts) -> Menu:
+    """Everything that can be is recomputed: what needs least memory of all."""
+    return FreeMenu(costs, tuple(frontier_of([least_memory(block)]) for block in costs.blocks))
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,119 @@
+"""From decided stages and their assessment to the answer that a caller reads."""
+
+from __future__ import annotations
+
+import itertools
+
+from solver import plan
+from solver.assess import Assessment, DeviceMemory
+from solver.costs.pipeline import Account, PipelineCosts, Work
+from solver.layouts.layout import Layout
+from solver.partition.stages import Stage
+from solver.schedules import Schedule
+
+
+def layout_answer(layout: Layout) -> plan.LayoutAnswer:
+    """The layout, every field filled."""
+    return plan.LayoutAnswer(
+        tensor_parallel=layout.tensor_parallel,
+        pipeline_parallel=layout.pipeline_parallel,
+        context_parallel=layout.context_parallel,
+        expert_parallel=layout.expert_parallel,
+        data_parallel=layout.data_parallel,
+        virtual_stages=layout.virtual_stages,
+        micro_batch_size=layout.micro_batch_size,
+        sequence_parallel=layout.sequence_parallel,
+        zero_stage=layout.zero_stage,
+        schedule=layout.schedule,
+    )
+
+
+def evaluation(
+    costs: PipelineCosts,
+    layout: Layout,
+    schedule: Schedule,
+    stages: tuple[Stage, ...],
+    assessment: Assessment,
+    work: Work | None,
+    notes: list[str],
+) -> plan.Evaluation:
+    """The whole evaluation; tokens and utilisation are absent where the model is a profile."""
+    seconds = assessment.makespan
+    tokens = utilisation = None
+    if work is not None and seconds > 0:
+        tokens = work.tokens / seconds / work.devices
+        utilisation = work.model_flops / seconds / work.devices / work.peak_flops
+    return plan.Evaluation(
+        iteration_seconds=seconds,
+        tokens_per_second_per_device=tokens,
+        model_flops_utilization=utilisation,
+        fits=assessment.fits,
+        peak_memory_bytes=assessment.peak_bytes,
+        memory_limit_bytes=assessment.capacity_bytes,
+        layout=layout_answer(layout),
+        micro_batches=costs.micro_batches,
+        stages=[
+            _stage(costs, schedule, position, stage, assessment)
+            for position, stage in enumerate(stages)
+        ],
+        breakdown=_breakdown(assessment),
+        notes=notes,
+    )
+
+
+def _stage(
+    costs: PipelineCosts, schedule: Schedule, position: int, stage: Stage, assessment: Assessment
+) -> plan.Stage:
+    time = assessment.times[position]
+    memory = assessment.memory[schedule.device(position)]
+    chunked = schedule.virtual_stages > 1
+    names = [costs.blocks[kind].name for kind in costs.sequence[stage.start : stage.stop]]
+    return plan.Stage(
+        index=schedule.device(position),
+        chunk=schedule.stages_of(schedule.device(position)).index(position) if chunked else None,
+        blocks=[(name, len(list(group))) for name, group in itertools.groupby(names)],
+        forward_seconds=time.forward,
+        backward_seconds=time.backward,
+        recompute_seconds=time.recompute,
+        in_flight=assessment.in_flight[position],
+        peak_memory_bytes=memory.total,
+        memory=_memory(memory),
+        recompute=[
+            plan.BlockRecompute(
+                block=costs.blocks[part.kind].name,
+                count=part.count,
+                recomputed=list(part.choice.recomputed),
+                whole=part.choice.whole,
+                group=part.group,
+            )
+            for part in stage.parts
+        ],
+    )
+
+
+def _memory(memory: DeviceMemory) -> plan.StageMemory:
+    return plan.StageMemory(
+        weights=memory.states.weights,
+        gradients=memory.states.gradients,
+        optimizer=memory.states.optimizer,
+        activations=memory.activations,
+        recompute=memory.recompute,
+        working=memory.working,
+        reserved=memory.reserved,
+    )
+
+
+def _breakdown(assessment: Assessment) -> plan.Breakdown:
+    seconds = assessment.seconds
+    return plan.Breakdown(
+        compute=seconds.by_account[Account.COMPUTE],
+        recompute=seconds.recompute,
+        bubble=seconds.bubble,
+        tensor_parallel=seconds.by_account[Account.TENSOR_PARALLEL],
+        pipeline_parallel=seconds.pipeline_parallel,
+        data_parallel=seconds.by_account[Account.DATA_PARALLEL] + seconds.data_parallel,
+        optimizer=seconds.optimizer,
+        context_parallel=seconds.by_account[Account.CONTEXT_PARALLEL],
+        expert_parallel=seconds.by_account[Account.EXPERT_PARALLEL],
+        other=seconds.other,
+    )

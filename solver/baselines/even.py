@@ -1,0 +1,49 @@
+"""The even split: what frameworks do with a pipeline unless told otherwise.
+
+The layers are divided equally; the blocks before them (embedding) stand on the first stage, those
+after them (head) on the last. Where the count does not divide, Megatron-LM lets the embedding and
+the loss, or the loss alone, count as a layer; failing that the layers left over go one each to the
+stages in the middle, which hold neither.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+
+def even_cuts(sequence: tuple[int, ...], stages: int) -> tuple[tuple[int, int], ...]:
+    """The even split of a sequence of block kinds over stages, as runs [start, stop)."""
+    first, last = _body(sequence, stages)
+    sizes = _sizes(last - first, stages)
+    edges = [first, *(first + size for size in itertools.accumulate(sizes))]
+    edges[0], edges[-1] = 0, len(sequence)
+    return tuple(itertools.pairwise(edges))
+
+
+def _body(sequence: tuple[int, ...], stages: int) -> tuple[int, int]:
+    """The interval of layers: the sequence without the single blocks at its ends."""
+    counts = Counter(sequence)
+    single = [counts[kind] == 1 for kind in sequence]
+    first = next((i for i, alone in enumerate(single) if not alone), 0)
+    last = len(sequence) - next((i for i, alone in enumerate(reversed(single)) if not alone), 0)
+    if last - first < stages:
+        return 0, len(sequence)
+    return first, last
+
+
+def _sizes(layers: int, stages: int) -> list[int]:
+    """Layers per stage, at least one each."""
+    if layers % stages == 0:
+        return [layers // stages] * stages
+    for first, last in ((1, 1), (0, 1), (1, 0)):
+        padded = layers + first + last
+        if padded % stages == 0 and padded // stages > 1 and stages > 1:
+            each = padded // stages
+            return [each - first, *[each] * (stages - 2), each - last]
+    each, extra = divmod(layers, stages)
+    middle_first = sorted(range(stages), key=lambda s: abs(2 * s - (stages - 1)))
+    sizes = [each] * stages
+    for stage in middle_first[:extra]:
+        sizes[stage] += 1
+    return sizes

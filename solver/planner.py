@@ -1,0 +1,229 @@
+"""The one door of the solver: ``plan`` finds the best plan, ``evaluate`` judges a given one.
+
+request -> question (layouts, costs) -> menus -> partition -> search -> verified answer
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from solver import answer
+from solver import plan as answers
+from solver.assess import assess
+from solver.baselines.even import even_cuts
+from solver.baselines.side_by_side import baselines
+from solver.costs.pipeline import PipelineCosts, Work
+from solver.errors import BadRequest
+from solver.identity import SOLVER_VERSION, plan_id
+from solver.layouts import Layout
+from solver.partition.policy_menu import least_memory_menu, policy_menu
+from solver.partition.solve import Infeasible
+from solver.partition.stages import Stage, decided_stages, stages_at
+from solver.progress import Progress
+from solver.question import Question, question
+from solver.request import PlanRequest, Policy, Recompute
+from solver.schedules import Schedule, make_schedule
+from solver.search.search import Found, Outcome, search
+from solver.targets.megatron import megatron_export
+from solver.verify import verify
+
+__all__ = ["Progress", "evaluate", "plan"]
+
+AMPLE_BYTES = 1e24
+"""A memory that everything fits, for judging policies that do not fit the real one."""
+
+
+def plan(
+    request: PlanRequest, *, progress: Callable[[Progress], None] | None = None
+) -> answers.Plan:
+    """The best plan that a request admits, with its proof.
+
+    Args:
+        request: Model, cluster, training run, and what is fixed.
+        progress: Told of every layout that is begun.
+
+    Raises:
+        BadRequest: The request cannot be read or breaks a rule (and subclasses).
+        SolverFailed: The optimiser's answer did not survive the independent check.
+    """
+    started = time.perf_counter()
+    asked = question(request)
+    outcome = search(
+        asked.layouts,
+        asked.costs,
+        lambda costs: policy_menu(costs, request.recompute),
+        relative_gap=request.solver.relative_gap,
+        time_limit_seconds=request.solver.time_limit_seconds,
+        progress=progress,
+    )
+    if outcome.found is None:
+        return _no_plan(request, outcome, time.perf_counter() - started)
+    return _plan(request, asked, outcome, outcome.found, started)
+
+
+def evaluate(request: PlanRequest) -> answers.Evaluation:
+    """Time and memory of a fixed layout with a policy, layers split evenly; nothing is searched.
+
+    With ``policy: optimal`` each stage of the even split keeps what its memory allows.
+
+    Raises:
+        BadRequest: The request cannot be read, breaks a rule, or leaves the layout open.
+    """
+    asked = question(request)
+    layout = _only(asked)
+    costs = asked.costs(layout)
+    schedule = make_schedule(
+        layout.schedule, layout.pipeline_parallel, costs.micro_batches, layout.virtual_stages
+    )
+    stages = _even_stages(costs, schedule, request.recompute)
+    return _checked(costs, layout, schedule, stages, asked.work(layout), asked.notes)
+
+
+def _only(asked: Question) -> Layout:
+    """The one layout of an evaluation.
+
+    Raises:
+        BadRequest: The request leaves a choice.
+    """
+    if len(asked.layouts) == 1:
+        return asked.layouts[0]
+    for name in ("tensor_parallel", "pipeline_parallel", "data_parallel", "micro_batch_size"):
+        values = sorted({getattr(layout, name) for layout in asked.layouts})
+        if len(values) > 1:
+            raise BadRequest(
+                "An evaluation needs the whole layout.",
+                field=f"layout.{name}",
+                hint=f"Give it; legal here: {', '.join(map(str, values[:12]))}.",
+            )
+    raise BadRequest("An evaluation needs the whole layout.", field="layout")
+
+
+def _even_stages(
+    costs: PipelineCosts, schedule: Schedule, recompute: Recompute
+) -> tuple[Stage, ...]:
+    """The even split under a policy, whether or not it fits."""
+    cuts = even_cuts(costs.sequence, schedule.stages)
+    if recompute.policy is Policy.OPTIMAL:
+        if schedule.virtual_stages > 1:
+            raise BadRequest(
+                "The even split over virtual stages is evaluated with a fixed policy.",
+                field="recompute.policy",
+                hint="Use none, full, selective, uniform or block.",
+            )
+        stages = stages_at(costs, policy_menu(costs, recompute), schedule, cuts)
+        if stages is not None:
+            return stages
+    ample = replace(costs, capacity_bytes=AMPLE_BYTES)
+    menu = least_memory_menu(ample)
+    if recompute.policy is not Policy.OPTIMAL:
+        menu = policy_menu(ample, recompute)
+    stages = stages_at(ample, menu, schedule, cuts)
+    assert stages is not None, "everything fits an ample memory"
+    return stages
+
+
+def _checked(
+    costs: PipelineCosts,
+    layout: Layout,
+    schedule: Schedule,
+    stages: tuple[Stage, ...],
+    work: Work | None,
+    notes: list[str],
+) -> answers.Evaluation:
+    """Assess stages, and let nothing pass that the independent check does not confirm."""
+    assessment = assess(costs, schedule, stages)
+    found = answer.evaluation(costs, layout, schedule, stages, assessment, work, notes)
+    verify(
+        costs,
+        layout.schedule,
+        layout.pipeline_parallel,
+        found.stages,
+        found.iteration_seconds,
+        found.fits,
+    )
+    return found
+
+
+def _plan(
+    request: PlanRequest, asked: Question, outcome: Outcome, found: Found, started: float
+) -> answers.Plan:
+    stages = decided_stages(found.partition, found.menu)
+    checked = _checked(
+        found.costs,
+        found.layout,
+        found.schedule,
+        stages,
+        asked.work(found.layout),
+        asked.notes,
+    )
+    lower = min(outcome.lower_bound, checked.iteration_seconds)
+    gap = 1.0 - lower / checked.iteration_seconds if checked.iteration_seconds else 0.0
+    batch = request.training.global_batch_size or 1
+    exports = []
+    if request.model.profile is None:
+        exports.append(megatron_export(checked.layout, checked.stages, batch))
+    return answers.Plan(
+        **{name: getattr(checked, name) for name in answers.Evaluation.model_fields},
+        id=plan_id(request),
+        status=answers.Status.SUCCEEDED,
+        lower_bound_seconds=lower,
+        gap=gap,
+        baselines=baselines(found.costs, found.schedule, checked.iteration_seconds),
+        exports=exports,
+        solver=_report(outcome, time.perf_counter() - started),
+    )
+
+
+def _no_plan(request: PlanRequest, outcome: Outcome, seconds: float) -> answers.Plan:
+    """Why there is none: nothing fits, or time ran out before anything was found."""
+    report = _report(outcome, seconds)
+    if outcome.unfinished or outcome.nearest is None:
+        return answers.Plan(
+            id=plan_id(request),
+            status=answers.Status.FAILED,
+            solver=report,
+            error="The time limit passed before a plan was found; give more time_limit_seconds.",
+        )
+    layout, missing = outcome.nearest
+    return answers.Plan(
+        id=plan_id(request),
+        status=answers.Status.INFEASIBLE,
+        fits=False,
+        shortfall=answers.Shortfall(
+            stage=missing.stage,
+            missing_bytes=missing.missing_bytes,
+            needed_bytes=missing.needed_bytes,
+            memory_limit_bytes=missing.needed_bytes - missing.missing_bytes,
+            layout=answer.layout_answer(layout),
+        ),
+        solver=report,
+        error=_shortfall_in_words(request, layout, missing),
+    )
+
+
+def _shortfall_in_words(request: PlanRequest, layout: Layout, missing: Infeasible) -> str:
+    policy = request.recompute.policy
+    how = "full recompute" if policy is Policy.OPTIMAL else f"policy '{policy.value}'"
+    return (
+        f"Nothing fits: under {how}, stage {missing.stage} of {layout.pipeline_parallel} misses "
+        f"{missing.missing_bytes:.4g} bytes ({missing.needed_bytes:.4g} needed) even in the best "
+        "split. Use more devices, a larger tensor_parallel or pipeline_parallel, a smaller "
+        "micro_batch_size, or devices with more memory."
+    )
+
+
+def _report(outcome: Outcome, seconds: float) -> answers.SolverReport:
+    partition = outcome.found.partition if outcome.found else None
+    return answers.SolverReport(
+        seconds=seconds,
+        engine=partition.engine if partition else "bounds",
+        version=SOLVER_VERSION,
+        layouts_considered=outcome.considered,
+        layouts_pruned=outcome.pruned,
+        layouts_infeasible=outcome.infeasible,
+        layouts_unfinished=outcome.unfinished,
+        rows=partition.rows if partition else 0,
+        rounds=partition.rounds if partition else 0,
+    )

@@ -1,0 +1,20 @@
+"""A lower bound of a layout's iteration time that costs next to nothing.
+
+However the blocks are cut, some stage holds at least the p-th part of the work, and it does that
+part for every micro-batch: T >= n sum(F + B) / p. Likewise every micro-batch passes every block
+once, T >= sum(F + B) + what the sends between neighbouring stages take, there and back.
+"""
+
+from __future__ import annotations
+
+from solver.costs.pipeline import PipelineCosts
+
+
+def quick_bound(costs: PipelineCosts, devices: int) -> float:
+    """Seconds below which no partition and no recompute choice of this layout can come."""
+    per_kind = [block.forward_seconds + block.backward_seconds for block in costs.blocks]
+    passes = sum(per_kind[kind] for kind in costs.sequence)
+    steps = sum(costs.blocks[kind].optimizer_seconds for kind in costs.sequence) / devices
+    share = costs.micro_batches * passes / devices
+    once = passes + 2 * (devices - 1) * costs.send_seconds
+    return max(share, once) + steps + costs.fixed_seconds
