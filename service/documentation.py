@@ -41,7 +41,7 @@ def json_body(model: type[BaseModel], *, evaluation: bool = False) -> dict[str, 
                     "schema": {"$ref": _REFERENCE.format(model=model.__name__)},
                     "examples": {
                         name: {"summary": name.replace("-", " "), "value": value}
-                        for name, value in _example_requests(evaluation)
+                        for name, value in example_requests(evaluation=evaluation)
                     },
                 }
             },
@@ -117,7 +117,8 @@ def _described(app: FastAPI) -> dict[str, Any]:
     return document
 
 
-def _example_requests(evaluation: bool) -> Iterator[tuple[str, Any]]:
+def example_requests(*, evaluation: bool = False) -> Iterator[tuple[str, Any]]:
+    """The example requests by name; for evaluations those that leave nothing of the layout open."""
     folder = next((folder for folder in _EXAMPLES if folder.is_dir()), _EXAMPLES[0])
     for path in sorted(folder.glob("*.json")):
         value = json.loads(path.read_text(encoding="utf-8"))

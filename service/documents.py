@@ -18,7 +18,9 @@ class Progress(BaseModel):
     incumbent_seconds: float | None = Field(
         default=None, description="Iteration time of the best plan found so far."
     )
-    lower_bound_seconds: float | None = None
+    bound_seconds: float | None = Field(
+        default=None, description="Proved: no plan is faster than this."
+    )
     layouts_done: int | None = None
     layouts_total: int | None = None
 

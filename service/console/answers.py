@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -25,8 +27,12 @@ from solver.plan import Breakdown, Evaluation, LayoutAnswer, Plan, Shortfall, St
 from solver.request import PlanRequest
 
 _BAR_CELLS = 8
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_WAYS_OUT = (
+    "Use more devices or devices with more memory, a larger tensor_parallel or pipeline_parallel,"
+    " or a smaller micro_batch_size."
+)
 _WIDE_COLUMNS = 110
-_LISTED_STAGES = 64
 
 
 class PlanPage:
@@ -51,7 +57,7 @@ class PlanPage:
         yield Text()
         yield _verdict(plan, plan.iteration_seconds)
         yield Text()
-        yield _stages(plan.stages, plan.memory_limit_bytes, options)
+        yield from _stages(plan.stages, plan.memory_limit_bytes, options)
         yield _breakdown(plan.breakdown)
         yield from _comparison(plan)
         yield from _notes(plan.notes)
@@ -85,7 +91,7 @@ class EvaluationPage:
         )
         yield verdict
         yield Text()
-        yield _stages(answer.stages, answer.memory_limit_bytes, options)
+        yield from _stages(answer.stages, answer.memory_limit_bytes, options)
         yield _breakdown(answer.breakdown)
         yield from _notes(answer.notes)
 
@@ -159,10 +165,13 @@ def _speed(tokens: float | None, utilization: float | None) -> str:
     return f" ({', '.join(said)})" if said else ""
 
 
-def _stages(stages: Sequence[Stage], limit: float | None, options: ConsoleOptions) -> Table:
+def _stages(
+    stages: Sequence[Stage], limit: float | None, options: ConsoleOptions
+) -> Iterator[Table | Text]:
+    """A row per run of stages that do the same, then what the letters in it stand for."""
     wide = options.max_width >= _WIDE_COLUMNS
-    chunked = any(stage.chunk is not None for stage in stages)
-    of_limit = f" of {gibibytes(limit)}" if limit else ""
+    recipes = Recipes()
+    rows = _rows(stages, recipes)
     table = Table(box=box.ASCII if options.ascii_only else box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("stage", justify="right")
     table.add_column("blocks")
@@ -172,70 +181,127 @@ def _stages(stages: Sequence[Stage], limit: float | None, options: ConsoleOption
     if wide:
         table.add_column("recompute\nms", justify="right")
         table.add_column("in flight", justify="right")
+    of_limit = f" of {gibibytes(limit)}" if limit else ""
     table.add_column(f"memory\nGiB{of_limit}", justify="right", no_wrap=True)
-    for stage in stages[:_LISTED_STAGES]:
+    for row in rows:
+        first, last = row.stages[0], row.stages[-1]
         cells: list[RenderableType] = [
-            f"{stage.index}.{stage.chunk}" if chunked else str(stage.index),
-            _blocks(stage),
-            _recomputed(stage),
-            milliseconds(stage.forward_seconds),
-            milliseconds(stage.backward_seconds),
+            _span(_index(first), _index(last), "-"),
+            row.blocks,
+            row.recomputed,
+            milliseconds(first.forward_seconds),
+            milliseconds(first.backward_seconds),
         ]
         if wide:
-            cells += [milliseconds(stage.recompute_seconds), str(stage.in_flight)]
-        cells.append(_memory(stage, limit, options))
-        table.add_row(*cells)
-    if len(stages) > _LISTED_STAGES:
-        table.add_row("...", f"{len(stages) - _LISTED_STAGES} more stages")
-    return table
+            cells += [
+                milliseconds(first.recompute_seconds),
+                _span(str(first.in_flight), str(last.in_flight), "-"),
+            ]
+        peak = max(stage.peak_memory_bytes for stage in row.stages)
+        table.add_row(*cells, _memory(peak, limit, options))
+    yield table
+    if recipes.letters:
+        yield _legend(recipes)
+        yield Text()
 
 
-def _blocks(stage: Stage) -> str:
-    return "\n".join(_counted(name, count) for name, count in stage.blocks)
+@dataclass(frozen=True)
+class _Row:
+    """Consecutive stages that hold the same blocks, recompute the same and take the same time."""
+
+    stages: list[Stage]
+    blocks: str
+    recomputed: str
 
 
-def _recomputed(stage: Stage) -> str:
-    """What is recomputed, the blocks that do the same taken together, most frequent first."""
-    groups = Counter[tuple[str, tuple[str, ...]]]()
-    for part in stage.recompute:
-        groups[part.block, tuple(part.recomputed)] += part.count
-    lines = [
-        f"{_counted(block, count)}: {_condensed(tensors)}"
-        for (block, tensors), count in groups.most_common()
-        if tensors
+def _rows(stages: Sequence[Stage], recipes: Recipes) -> list[_Row]:
+    def same(stage: Stage) -> tuple[str, str, str, str]:
+        return (
+            ", ".join(_counted(name, count) for name, count in stage.blocks),
+            recipes.of(stage),
+            milliseconds(stage.forward_seconds),
+            milliseconds(stage.backward_seconds),
+        )
+
+    return [
+        _Row(list(run), blocks, recomputed)
+        for (blocks, recomputed, _, _), run in groupby(stages, key=same)
     ]
-    return "\n".join(lines) if lines else "nothing"
+
+
+class Recipes:
+    """Letters for what blocks recompute, so that a table can name each in one sign."""
+
+    def __init__(self) -> None:
+        self.letters: dict[tuple[str, tuple[str, ...]], str] = {}
+
+    def of(self, stage: Stage) -> str:
+        """What the stage recomputes: ``12 x A, 7 x B``, or ``nothing``."""
+        counts = Counter[str]()
+        for part in stage.recompute:
+            if part.recomputed:
+                counts[self._letter(part.block, tuple(part.recomputed))] += part.count
+        return ", ".join(f"{count} x {letter}" for letter, count in sorted(counts.items())) or (
+            "nothing"
+        )
+
+    def _letter(self, block: str, tensors: tuple[str, ...]) -> str:
+        number = len(self.letters)
+        turn, place = divmod(number, 26)
+        name = chr(ord("A") + place) + (str(turn + 1) if turn else "")
+        return self.letters.setdefault((block, tensors), name)
+
+
+def _legend(recipes: Recipes) -> Table:
+    legend = Table.grid(padding=(0, 1))
+    for (block, tensors), letter in recipes.letters.items():
+        legend.add_row(Text(letter, style="bold"), f"{block} recomputes {_condensed(tensors)}")
+    return legend
+
+
+def _index(stage: Stage) -> str:
+    return str(stage.index) if stage.chunk is None else f"{stage.index}.{stage.chunk}"
+
+
+def _span(first: str, last: str, dash: str) -> str:
+    return first if first == last else f"{first}{dash}{last}"
 
 
 def _condensed(tensors: Sequence[str]) -> str:
-    """Names, those with a common first word brought together: ``mlp.{up, gate}``."""
-    families: dict[str, list[str]] = {}
+    """Names, those of one module brought together: ``mlp.{up, gate}``."""
+    modules: dict[str, list[str]] = {}
     for name in tensors:
-        head, dot, tail = name.partition(".")
-        families.setdefault(head if dot else name, []).append(tail)
-    return ", ".join(
-        head
-        if tails == [""]
-        else f"{head}.{tails[0]}"
-        if len(tails) == 1
-        else f"{head}.{{{', '.join(tail for tail in tails if tail)}}}"
-        for head, tails in families.items()
-    )
+        module, dot, part = name.partition(".")
+        modules.setdefault(module if dot else name, []).append(part)
+    return ", ".join(_module(module, parts) for module, parts in modules.items())
+
+
+def _module(module: str, parts: list[str]) -> str:
+    if parts == [""]:
+        return module
+    return f"{module}.{parts[0]}" if len(parts) == 1 else f"{module}.{{{', '.join(parts)}}}"
 
 
 def _counted(name: str, count: int) -> str:
     return f"{count} x {name}" if count > 1 else name
 
 
-def _memory(stage: Stage, limit: float | None, options: ConsoleOptions) -> Text:
-    amount = f"{gibibytes(stage.peak_memory_bytes):>6}"
+def _memory(peak: float, limit: float | None, options: ConsoleOptions) -> Text:
+    amount = f"{gibibytes(peak):>6}"
     if not limit:
         return Text(amount)
-    share = stage.peak_memory_bytes / limit
-    filled = min(_BAR_CELLS, round(share * _BAR_CELLS))
-    full, empty = ("#", ".") if options.ascii_only else ("█", "░")
-    colour = "red" if share > 1 else "yellow" if share > 0.95 else "green"
-    return Text.assemble((full * filled, colour), (empty * (_BAR_CELLS - filled), "dim"), amount)
+    share = peak / limit
+    colour = "red" if share > 1 else "yellow" if share > 0.97 else "green"
+    return Text.assemble((_bar(share, options.ascii_only), colour), amount)
+
+
+def _bar(share: float, ascii_only: bool) -> str:
+    """A bar that is full only when nothing is left."""
+    if ascii_only:
+        return ("#" * min(_BAR_CELLS, int(share * _BAR_CELLS))).ljust(_BAR_CELLS, ".")
+    eighths = min(8 * _BAR_CELLS, int(share * 8 * _BAR_CELLS))
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(_BAR_CELLS, "░")
 
 
 def _breakdown(breakdown: Breakdown) -> Text:
@@ -269,7 +335,8 @@ def _infeasible(plan: Plan) -> Iterator[Text]:
     shortfall = plan.shortfall
     if shortfall is not None:
         yield _missing(shortfall)
-    if plan.error:
+        yield Text(_WAYS_OUT)
+    elif plan.error:
         yield Text(plan.error)
     yield from _notes(plan.notes)
 

@@ -48,7 +48,7 @@ def progress_text(progress: Progress, elapsed_seconds: float) -> str:
     if progress.layouts_done is not None:
         of_all = f" of {progress.layouts_total}" if progress.layouts_total else ""
         parts.append(f"{progress.layouts_done}{of_all} layouts")
-    best, bound = progress.incumbent_seconds, progress.lower_bound_seconds
+    best, bound = progress.incumbent_seconds, progress.bound_seconds
     if best is not None:
         parts.append(f"best {duration(best)}")
         if bound is not None and best > 0:

@@ -18,7 +18,7 @@ SOLVE_LOG = "TOY_PLANNER_LOG"
 """Names the file to which every solve adds a line."""
 
 
-def check(request: PlanRequest) -> None:
+def question(request: PlanRequest) -> None:
     """Refuse the model ``refused``."""
     if request.model.name == "refused":
         raise IllegalLayout(
@@ -37,7 +37,7 @@ def plan(request: PlanRequest, *, progress: Callable[[Any], None] | None = None)
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             if progress is not None:
-                progress({"incumbent_seconds": 2.0, "lower_bound_seconds": 1.0})
+                progress({"incumbent_seconds": 2.0, "bound_seconds": 1.0})
             time.sleep(min(0.05, seconds))
     elif name == "crash":
         os.kill(os.getpid(), signal.SIGKILL)

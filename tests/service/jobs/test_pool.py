@@ -100,4 +100,4 @@ def test_progress_arrives_before_the_answer() -> None:
         await pool.close()
         return seen
 
-    assert {"incumbent_seconds": 2.0, "lower_bound_seconds": 1.0} in run(told())
+    assert {"incumbent_seconds": 2.0, "bound_seconds": 1.0} in run(told())

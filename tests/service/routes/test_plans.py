@@ -82,7 +82,7 @@ def test_progress_is_shown_while_it_runs(service: TestClient) -> None:
             break
         time.sleep(0.05)
     assert plan["status"] == "running"
-    assert plan["progress"] == {"incumbent_seconds": 2.0, "lower_bound_seconds": 1.0}
+    assert plan["progress"] == {"incumbent_seconds": 2.0, "bound_seconds": 1.0}
 
 
 def test_a_running_solve_is_cancelled_within_a_second(service: TestClient) -> None:

@@ -1,0 +1,73 @@
+"""Answers are readable: on 80 columns, on wide terminals, in pipes and without Unicode."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from service.console.answers import page
+from solver.plan import Evaluation, Plan, Status
+from tests.service.samples import EVALUATION, INFEASIBLE, PLAN, REQUEST
+
+
+def shown(answer: Plan | Evaluation, width: int = 80, encoding: str = "utf-8") -> str:
+    raw = io.BytesIO()
+    file = io.TextIOWrapper(raw, encoding=encoding)
+    Console(file=file, width=width, highlight=False).print(page(REQUEST, answer))
+    file.flush()
+    return raw.getvalue().decode(encoding)
+
+
+@pytest.mark.parametrize("answer", [PLAN, INFEASIBLE, EVALUATION])
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_no_line_is_longer_than_the_terminal(answer: Plan | Evaluation, width: int) -> None:
+    assert max(len(line) for line in shown(answer, width).splitlines()) <= width
+
+
+def test_the_verdict_says_how_long_how_sure_and_how_much_better() -> None:
+    said = " ".join(shown(PLAN).split())
+    assert "One iteration takes 17.4 s" in said
+    assert "within 0.07% of the best" in said
+    assert "1.24x as fast as recomputing everything." in said
+    assert "Recomputing nothing does not fit." in said
+
+
+def test_every_stage_has_its_blocks_its_recompute_and_its_memory() -> None:
+    lines = shown(PLAN, 120).splitlines()
+    stage = next(line for line in lines if line.startswith("     1"))
+    for part in ("20 x layer", "20 x layer: norm_1", "21.3", "46.7", "71.0"):
+        assert part in stage
+
+
+def test_tensors_of_one_module_are_brought_together() -> None:
+    assert "mlp.{up, gate, act}" in " ".join(shown(PLAN, 160).split())
+
+
+def test_a_bar_is_full_only_when_nothing_is_left() -> None:
+    assert "████████" not in shown(PLAN)
+    assert "▌  75.0" in shown(PLAN)
+
+
+def test_without_unicode_it_is_still_a_table() -> None:
+    text = shown(PLAN, encoding="ascii")
+    assert "#######." in text
+    assert "71.0" in text
+
+
+def test_an_infeasible_plan_says_what_is_missing_and_where() -> None:
+    said = " ".join(shown(INFEASIBLE).split())
+    assert "No plan fits." in said
+    assert "stage 0 needs 91.6 GiB of 79.1 GiB: 12.5 GiB are missing" in said
+
+
+def test_an_evaluation_that_does_not_fit_says_so() -> None:
+    said = " ".join(shown(EVALUATION).split())
+    assert "does not fit: it needs 91.6 GiB of 79.1 GiB per device" in said
+    assert "Note: The fabric was taken to be" in said
+
+
+def test_a_failed_plan_says_why() -> None:
+    failed = Plan(id="f" * 32, status=Status.FAILED, error="It crashed.")
+    assert "failed: It crashed." in shown(failed)
