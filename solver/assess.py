@@ -186,7 +186,9 @@ def _seconds(
                 by_account[op.account] += n * (op.forward_seconds + op.backward_seconds) / devices
     recompute = n * sum(time.recompute for time in times) / devices
     once = sum(time.before_first + time.after_last for time in times) / devices
-    step = max(time.step for time in times)
+    step = max(
+        sum(times[stage].step for stage in schedule.stages_of(device)) for device in range(devices)
+    )
     idle = makespan - sum(by_account.values()) - recompute - once - step
     sends = max(min(sends, idle), 0.0)
     return Seconds(

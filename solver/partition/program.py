@@ -118,11 +118,11 @@ class _Program:
         """(paths): the makespan is at least every path's length."""
         for path in paths:
             terms = self._path_terms(path)
-            for part in ("before_first", "after_last", "step"):
-                stage = {"before_first": path.first, "after_last": path.last, "step": path.step}
-                at = stage[part]
-                if at is not None and getattr(self.times, part)[at].any():
-                    terms.append(self.stage_time(part, at) * 1.0)
+            ends = [("before_first", path.first), ("after_last", path.last)]
+            ends += [("step", stage) for stage in path.step]
+            for part, stage in ends:
+                if stage is not None and getattr(self.times, part)[stage].any():
+                    terms.append(1.0 * self.stage_time(part, stage))
             self.model.add_linear_constraint(
                 mathopt.fast_sum(terms) + path.sends * send_seconds <= self.makespan
             )

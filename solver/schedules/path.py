@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.schedules.schedule import Work
-from solver.schedules.simulate import Floats, Simulation, StageTimes
+from solver.schedules.simulate import Floats, Simulation, StageTimes, device_steps
 
 
 @dataclass(frozen=True)
 class Path:
     """How often each stage's work stands on a path, as tuples over stages.
 
-    ``first``, ``last`` and ``step`` name the stage whose ``before_first``, ``after_last`` and
-    ``step`` the path includes, or None.
+    ``first`` and ``last`` name the stage whose ``before_first`` and ``after_last`` the path
+    includes, or None; ``step`` names the stages whose updates it includes, all of one device.
     """
 
     forward: tuple[int, ...]
@@ -28,20 +28,18 @@ class Path:
     sends: int
     first: int | None = None
     last: int | None = None
-    step: int | None = None
+    step: tuple[int, ...] = ()
 
     def length(self, times: StageTimes) -> Floats:
         """The path's length for every candidate, shape (candidates,)."""
         total = times.forward @ np.array(self.forward, dtype=np.float64)
         total += times.backward @ np.array(self.backward, dtype=np.float64)
         total += self.sends * times.send
-        for stage, part in (
-            (self.first, times.before_first),
-            (self.last, times.after_last),
-            (self.step, times.step),
-        ):
+        for stage, part in ((self.first, times.before_first), (self.last, times.after_last)):
             if stage is not None:
                 total += part[:, stage]
+        if self.step:
+            total += times.step[:, self.step].sum(axis=1)
         return np.asarray(total)
 
 
@@ -74,12 +72,13 @@ def critical_tasks(simulation: Simulation, candidate: int = 0) -> tuple[list[int
             node = previous
     if node < graph.nodes + graph.stages:
         first = node - graph.nodes
+    busiest = int(np.argmax(device_steps(graph, times.step)[candidate]))
     path = Path(
         forward=tuple(counts[Work.FORWARD].tolist()),
         backward=tuple(counts[Work.BACKWARD].tolist()),
         sends=sends,
         first=first,
         last=last,
-        step=int(np.argmax(times.step[candidate])),
+        step=tuple(graph.schedule.stages_of(busiest)),
     )
     return visited[::-1], path

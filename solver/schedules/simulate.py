@@ -1,10 +1,11 @@
 """The exact simulator: when every task of a schedule ends, for one or many pipelines at once.
 
 The iteration is more than the passes: a stage may first gather its weights (``before_first``), and
-after its last backward it reduces its gradients (``after_last``); when all have, every stage
-updates its weights (``step``). Its makespan is
+after its last backward it reduces its gradients (``after_last``); when all have, every device
+updates its stages' weights (``step``). Its makespan is
 
-    max over s of (end of the last task of s + after_last[s])  +  max over s of step[s].
+    max over s of (end of the last task of s + after_last[s])
+    + max over devices d of the sum of step[s] over the stages s of d.
 """
 
 from __future__ import annotations
@@ -80,4 +81,15 @@ def simulate(graph: ScheduleGraph, times: StageTimes) -> Simulation:
         arrived += durations[low:high]
         ends[low:high] = arrived
     passes = (ends[graph.last_of_stage] + times.after_last.T).max(axis=0)
-    return Simulation(graph, times, ends, passes + times.step.max(axis=1))
+    return Simulation(graph, times, ends, passes + device_steps(graph, times.step).max(axis=1))
+
+
+def device_steps(graph: ScheduleGraph, step: Floats) -> Floats:
+    """Update seconds per device, shape (candidates, devices)."""
+    schedule = graph.schedule
+    if schedule.virtual_stages == 1:
+        return step
+    held = np.zeros((schedule.stages, schedule.devices))
+    for stage in range(schedule.stages):
+        held[stage, schedule.device(stage)] = 1.0
+    return np.asarray(step @ held)
