@@ -25,6 +25,12 @@ def layout_answer(layout: Layout) -> plan.LayoutAnswer:
         sequence_parallel=layout.sequence_parallel,
         zero_stage=layout.zero_stage,
         schedule=layout.schedule,
+        expert_tensor_parallel=layout.expert_shards,
+        interleaving_group=(
+            layout.interleaving_group or layout.pipeline_parallel
+            if layout.virtual_stages > 1
+            else None
+        ),
     )
 
 
@@ -110,7 +116,9 @@ def _breakdown(assessment: Assessment) -> plan.Breakdown:
         recompute=seconds.recompute,
         bubble=seconds.bubble,
         tensor_parallel=seconds.by_account[Account.TENSOR_PARALLEL],
-        pipeline_parallel=seconds.pipeline_parallel,
+        pipeline_parallel=(
+            seconds.by_account[Account.PIPELINE_PARALLEL] + seconds.pipeline_parallel
+        ),
         data_parallel=seconds.by_account[Account.DATA_PARALLEL] + seconds.data_parallel,
         optimizer=seconds.optimizer,
         context_parallel=seconds.by_account[Account.CONTEXT_PARALLEL],

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from solver.cluster.collectives import all_gather, all_reduce, reduce_scatter
+from solver.cluster.collectives import all_reduce
 from solver.costs.attention import attention_branch, attention_half
 from solver.costs.feed_forward import feed_forward_branch, feed_forward_half
 from solver.costs.graph import ELEMENT, Graph
 from solver.costs.machine import Machine
-from solver.costs.pipeline import Account, Block, Op, OpKind
+from solver.costs.modules import selective_modules
+from solver.costs.overheads import (
+    host_bound,
+    largest_gradients,
+    sharded_weights,
+    stage_boundary,
+)
+from solver.costs.pipeline import Block
 from solver.costs.sharding import Sharding
 from solver.costs.states import Parameters, states, upkeep
 from solver.request import AttentionKernel, Training
@@ -30,13 +36,17 @@ VOCABULARY_MULTIPLE = 128
 
 @dataclass(frozen=True)
 class Builder:
-    """Makes the blocks of one architecture under one layout."""
+    """Makes the blocks of one architecture under one layout.
+
+    ``boundary_seconds``: the share of one layer in what sends between stages keep from computing.
+    """
 
     architecture: Architecture
     training: Training
     shard: Sharding
     machine: Machine
     pipeline_parallel: int
+    boundary_seconds: float
 
     def layer(self, name: str, layer: Layer) -> Block:
         """A whole transformer layer."""
@@ -96,7 +106,9 @@ class Builder:
 
         The loss works on fp32 logits and keeps their softmax: 4 s b h / t (1 + v / h) bytes with
         the norm's and the head's inputs (Korthikanti et al. 2022, section 4.3;
-        Megatron-LM, core/tensor_parallel/cross_entropy.py).
+        Megatron-LM, core/tensor_parallel/cross_entropy.py). Forward casts, finds maxima,
+        exponentiates, sums and divides; backward subtracts and casts: about 60 and 40% of the
+        traffic; three values per token are summed over the vocabulary's ranks.
         """
         graph, shard, machine = self._graph(), self.shard, self.machine
         normed = graph.norm("final_norm", "x")
@@ -112,12 +124,11 @@ class Builder:
         logits = graph.compute(
             "logits", (gathered,), forward, dgrad + wgrad, ELEMENT * size, (normed,)
         )
-        # Cast, maximum, exponential and sum, division; backward subtracts and casts.
-        forward = machine.pointwise(22.0 * size) + 3 * all_reduce(
-            4.0 * shard.tokens, shard.tensor, machine.links
-        )
+        traffic = machine.calibration.software.loss_bytes * size
+        sums = 3 * all_reduce(4.0 * shard.tokens, shard.tensor, machine.links)
+        forward = machine.stream(0.6 * traffic) + sums
         graph.compute(
-            "loss", (logits,), forward, machine.pointwise(14.0 * size), 4.0 * size, ("loss",)
+            "loss", (logits,), forward, machine.stream(0.4 * traffic), 4.0 * size, ("loss",)
         )
         tied = self.architecture.tied_embeddings and self.pipeline_parallel == 1
         table = 0.0 if tied else self._table_parameters()
@@ -193,15 +204,16 @@ class Builder:
         working: float | None = None,
         checkpointable: bool = True,
     ) -> Block:
-        """Close a block: host-bound times, sharded weights, states and working memory."""
-        ops = _host_bound(graph.ops, self.machine.calibration.software.host_seconds)
-        sharded, held = _sharded_weights(graph, ops, parameters)
+        """Close a block: host-bound times, moving weights and boundaries, states and memory."""
+        ops = host_bound(graph.ops, self.machine.calibration.software.host_seconds)
+        moved, held = sharded_weights(graph, ops, parameters.total)
         if working is None:
-            working = _largest_gradients(ops) + self.boundary_bytes()
+            working = largest_gradients(ops) + self.boundary_bytes()
+        boundary = stage_boundary(self.boundary_seconds) if checkpointable else ()
         up = upkeep(parameters, self.training, self.shard, self.machine)
         return Block(
             name=name,
-            ops=sharded,
+            ops=(*ops, *moved, *boundary),
             input_bytes=self.boundary_bytes() if input_bytes is None else input_bytes,
             states=states(parameters, self.training, self.shard),
             working_bytes=working + held,
@@ -209,8 +221,8 @@ class Builder:
             gather_seconds=up.gather_seconds,
             optimizer_seconds=up.optimizer_seconds,
             checkpointable=checkpointable,
-            rerun_seconds=sum(op.forward_seconds for op in sharded),
-            modules=_modules(sharded) if checkpointable else (),
+            rerun_seconds=sum(op.forward_seconds for op in ops),
+            modules=selective_modules(ops) if checkpointable else (),
         )
 
 
@@ -222,116 +234,3 @@ def _parallel_layer(graph: Graph, layer: Layer, positions: Positions, flash: boo
     feed_forward = feed_forward_branch(graph, layer, second)
     residual = graph.residual("attention_residual", "x", attention, layer.hidden_dropout)
     graph.residual("feed_forward_residual", residual, feed_forward, layer.hidden_dropout)
-
-
-def _host_bound(ops: list[Op], seconds: float) -> tuple[Op, ...]:
-    """Ops of a block that cannot run faster than the host launches them.
-
-    The host runs ahead of the device, so the bound holds for the block as a whole: where the
-    kernels of all ops take less than the host needs for them, they wait in proportion.
-    """
-    host = seconds * len(ops)
-    forward = sum(op.forward_seconds for op in ops)
-    backward = sum(op.backward_seconds for op in ops)
-    if forward >= host and backward >= host:
-        return tuple(ops)
-    slower_forward = max(1.0, host / forward) if forward else 1.0
-    slower_backward = max(1.0, host / backward) if backward else 1.0
-    return tuple(
-        Op(
-            op.name,
-            op.inputs,
-            op.forward_seconds * slower_forward,
-            op.backward_seconds * slower_backward,
-            op.output_bytes,
-            op.backward_reads,
-            op.kind,
-            op.account,
-        )
-        for op in ops
-    )
-
-
-def _sharded_weights(
-    graph: Graph, ops: tuple[Op, ...], parameters: Parameters
-) -> tuple[tuple[Op, ...], float]:
-    """Add ZeRO 2's and 3's movement of weights and gradients; answers with ops and bytes held.
-
-    Stage 3 gathers the weights for forward and again for backward, stage 2 for forward only; both
-    scatter the gradients after backward (Zhao et al. 2023, PyTorch FSDP, section 3). The next
-    block's gather runs under this one's compute. Two blocks' weights and one's gradients are held
-    unsharded meanwhile.
-    """
-    shard, links = graph.shard, graph.machine.links
-    if shard.zero_stage < 2 or shard.data.size == 1:
-        return ops, 0.0
-    size = ELEMENT * parameters.total
-    gather = all_gather(size, shard.data, links)
-    scatter = reduce_scatter(size, shard.data, links)
-    forward = sum(op.forward_seconds for op in ops)
-    backward = sum(op.backward_seconds for op in ops)
-    again = gather if shard.zero_stage == 3 else 0.0
-    moved = Op(
-        "sharded_weights",
-        (),
-        graph.exposed(gather, forward),
-        graph.exposed(again + scatter, backward),
-        0.0,
-        (),
-        OpKind.COMMUNICATION,
-        Account.DATA_PARALLEL,
-    )
-    held = 3 * size if shard.zero_stage == 3 else size
-    return (*ops, moved), held
-
-
-def _largest_gradients(ops: Iterable[Op]) -> float:
-    """The most gradient bytes that one op's backward holds: those of its output and its inputs."""
-    sizes: dict[str, float] = {}
-    largest = 0.0
-    for op in ops:
-        largest = max(largest, op.output_bytes + sum(sizes.get(name, 0.0) for name in op.inputs))
-        sizes[op.name] = op.output_bytes
-    return largest
-
-
-_MODULES = (
-    ("core_attn", ("attention_softmax", "attention_softmax_mask", "attention_dropout")),
-    ("mlp", ("feed_forward_in", "feed_forward_gate", "feed_forward_activation")),
-    ("layernorm", ("attention_norm", "feed_forward_norm")),
-    (
-        "moe",
-        (
-            "router",
-            "expert_permute",
-            "expert_dispatch",
-            "expert_in",
-            "expert_gate",
-            "expert_activation",
-            "shared_expert_in",
-            "shared_expert_gate",
-            "shared_expert_activation",
-        ),
-    ),
-    ("moe_act", ("expert_gate", "expert_activation")),
-    ("mla_up_proj", ("query_up", "key_value_up", "rotary")),
-    (
-        "shared_experts",
-        ("shared_expert_in", "shared_expert_gate", "shared_expert_activation"),
-    ),
-)
-"""Megatron-LM's ``--recompute-modules`` and the tensors each leaves out
-(core/transformer/transformer_config.py)."""
-
-
-def _modules(ops: Iterable[Op]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The modules that this block has; fused attention is re-run for its output."""
-    present = {op.name for op in ops}
-    found = []
-    for module, tensors in _MODULES:
-        dropped = tuple(name for name in tensors if name in present)
-        if module == "core_attn" and not dropped and "core_attention" in present:
-            dropped = ("core_attention",)
-        if dropped:
-            found.append((module, dropped))
-    return tuple(found)

@@ -61,21 +61,29 @@ class DeviceEfficiency:
 class SoftwareEfficiency:
     """What a generation of training software adds to the device's own times.
 
+    ``matmul_scale``, ``attention_scale``: rates of its kernels relative to the device's best.
     ``pointwise_passes``: memory traffic of norms, activations, rotary embedding and residuals
-    relative to one fused pass. ``host_seconds``: time the host needs per op it launches; a block
-    whose kernels are shorter waits for it. ``tensor_parallel_overlap``: share of tensor-parallel
-    collectives hidden under products. ``gradient_overlap``: share of a stage's last backward that
-    can hide its gradient reduction; ``gather_overlap`` likewise for weights.
+    relative to one fused pass. ``pointwise_seconds``: time of such an op however small, for it is
+    several kernels with gaps between them. ``fused_activation``: gate and product in one kernel.
+    ``host_seconds``: time the host needs per op it launches; a block whose kernels are shorter
+    waits for it. ``tensor_parallel_overlap``, ``context_parallel_overlap``: share of these
+    collectives hidden under products and attention. ``gradient_overlap``: share of a stage's last
+    backward that can hide its gradient reduction; ``gather_overlap`` likewise for weights.
     ``overlap_slowdown``: how much longer compute takes while a collective runs beside it.
     ``gradient_bytes``: bytes per parameter in a gradient reduction under bf16.
-    ``iteration_seconds``: fixed time per iteration (loader, logging, synchronisation).
     ``weight_gradient_bytes``: traffic per weight of accumulating one micro-batch's gradient.
+    ``optimizer_passes``: memory traffic of the update relative to one fused pass.
+    ``iteration_seconds``: fixed time per iteration (loader, logging, synchronisation).
     ``expert_imbalance``: load of the busiest rank over the mean of expert parallelism.
+    ``whole_sends``: tensor-parallel ranks each send the whole boundary tensor, not their part.
+    ``send_occupancy``: share of a boundary tensor's send that keeps a stage from computing.
+    ``loss_bytes``: memory traffic of the cross entropy per logit, forward and backward.
     """
 
     matmul_scale: float
     attention_scale: float
     pointwise_passes: float
+    pointwise_seconds: float
     fused_activation: bool
     host_seconds: float
     tensor_parallel_overlap: float
@@ -88,6 +96,9 @@ class SoftwareEfficiency:
     optimizer_passes: float
     iteration_seconds: float
     expert_imbalance: float
+    whole_sends: bool
+    send_occupancy: float
+    loss_bytes: float
 
 
 @dataclass(frozen=True)
@@ -104,12 +115,13 @@ def software_of(training: Training, layout: Layout) -> str:
     The request does not name it, but it follows from what it asks: sharded weights and gradients
     (ZeRO 2 and 3) run in PyTorch FSDP or DeepSpeed, layer by layer and with PyTorch's own kernels
     (``sharded``); unfused attention means the Megatron-LM of 2021 and 2022, without communication
-    overlap (``classic``); everything else is Megatron-Core with Transformer Engine (``fused``).
+    overlap (``classic``), or with ZeRO 1 its DeepSpeed branch, which trained BLOOM
+    (``deepspeed``); everything else is Megatron-Core with Transformer Engine (``fused``).
     """
     if layout.zero_stage >= 2:
         return "sharded"
     if training.attention == AttentionKernel.UNFUSED:
-        return "classic"
+        return "deepspeed" if layout.zero_stage == 1 else "classic"
     return "fused"
 
 
@@ -120,7 +132,8 @@ def calibration(device_name: str, software: str) -> Calibration:
     A family is the file with the longest prefix of the device's name. It may also change values of
     a software generation: kernels of one generation suit one device better than another.
     """
-    return assemble(_family(device_name), _read("default"), _read("software"), software)
+    generations = _read("software")["generations"]
+    return assemble(_family(device_name), _read("default"), generations, software)
 
 
 def assemble(family: Values, defaults: Values, generations: Values, software: str) -> Calibration:

@@ -59,7 +59,8 @@ class Machine:
 
     def pointwise(self, size_bytes: float) -> float:
         """The same for norms, activations and the like, in as many passes as the software takes."""
-        return self.stream(size_bytes * self.calibration.software.pointwise_passes)
+        software = self.calibration.software
+        return software.pointwise_seconds + self.stream(size_bytes * software.pointwise_passes)
 
     def attention(self, flops: float, sequence: int, head_dim: int, backward: bool) -> float:
         """Seconds of fused attention that does ``flops`` (masked half left out).

@@ -54,18 +54,26 @@ def pipeline_costs(
     found = efficiencies or calibration(cluster.device.name, software_of(training, layout))
     machine = machine_of(cluster, training, found)
     shard = sharding(training, layout, cluster.domain_size)
-    blocks, sequence = _blocks(
-        architecture, _block_terms(training), shard, machine, layout.pipeline_parallel, granularity
-    )
-    boundary = 2.0 * shard.row_tokens * architecture.hidden_size
-    reserve = _reserve()
     software = found.software
+    boundary = 2.0 * shard.row_tokens * architecture.hidden_size
+    send_seconds = _send_seconds(boundary, shard, machine, layout)
+    stages_per_layer = layout.pipeline_parallel * layout.virtual_stages / architecture.num_layers
+    blocks, sequence = _blocks(
+        architecture,
+        _block_terms(training),
+        shard,
+        machine,
+        layout.pipeline_parallel,
+        software.send_occupancy * send_seconds * stages_per_layer,
+        granularity,
+    )
+    reserve = _reserve()
     return PipelineCosts(
         blocks=blocks,
         sequence=sequence,
         micro_batches=layout.micro_batches(training.global_batch_size or 1),
         capacity_bytes=cluster.memory_bytes,
-        send_seconds=_send_seconds(boundary, shard, machine, layout),
+        send_seconds=send_seconds,
         reserved_bytes=(
             reserve["context_bytes"]
             + reserve["collective_bytes"]
@@ -135,7 +143,8 @@ def _send_seconds(boundary: float, shard: Sharding, machine: Machine, layout: La
     """
     if layout.pipeline_parallel == 1:
         return 0.0
-    if shard.sequence_parallel or shard.tensor.size == 1:
+    whole = shard.tensor.size == 1 or machine.calibration.software.whole_sends
+    if shard.sequence_parallel or whole:
         return send(boundary, shard.send_crosses_nodes, machine.links)
     part = send(boundary / shard.tensor.size, shard.send_crosses_nodes, machine.links)
     return part + all_gather(boundary, shard.tensor, machine.links)
@@ -153,10 +162,13 @@ def _blocks(
     shard: Sharding,
     machine: Machine,
     pipeline_parallel: int,
+    boundary_seconds: float,
     granularity: Granularity,
 ) -> tuple[tuple[Block, ...], tuple[int, ...]]:
     """The block kinds and the sequence that indexes them."""
-    builder = Builder(architecture, training, shard, machine, pipeline_parallel)
+    if granularity == "half":
+        boundary_seconds /= 2
+    builder = Builder(architecture, training, shard, machine, pipeline_parallel, boundary_seconds)
     blocks = [builder.embedding()]
     sequence = [0]
     kinds: dict[Layer, tuple[int, ...]] = {}

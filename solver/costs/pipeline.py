@@ -36,6 +36,7 @@ class Account(StrEnum):
     CONTEXT_PARALLEL = "context_parallel"
     EXPERT_PARALLEL = "expert_parallel"
     DATA_PARALLEL = "data_parallel"
+    PIPELINE_PARALLEL = "pipeline_parallel"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,9 @@ class Op:
     """One op and the tensor it makes (both carry ``name``).
 
     ``inputs`` names ``x`` or earlier ops; ``backward_reads`` names the tensors that the op's
-    backward reads. Seconds are for one micro-batch on one device.
+    backward reads. Seconds are for one micro-batch on one device. ``forward_bytes`` and
+    ``backward_bytes``: temporaries alive only while the op runs. ``gradient_bytes``: the gradient
+    of its output, as large as the output where None.
     """
 
     name: str
@@ -54,6 +57,9 @@ class Op:
     backward_reads: tuple[str, ...] = ()
     kind: OpKind = OpKind.COMPUTE
     account: Account = Account.COMPUTE
+    forward_bytes: float = 0.0
+    backward_bytes: float = 0.0
+    gradient_bytes: float | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,8 @@ class Block:
     ``rerun_seconds``: what ``full`` costs where a framework re-runs the whole forward, including
     ops whose output nobody needs; None means only what is needed is recomputed.
     ``modules``: for the ``selective`` policy, module name to the tensors it does not keep.
+    ``step_bytes``: the part of its states that exists from the optimizer's step to the end of the
+    iteration only.
     """
 
     name: str
@@ -96,6 +104,7 @@ class Block:
     checkpointable: bool = True
     rerun_seconds: float | None = None
     modules: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    step_bytes: float = 0.0
 
     @property
     def forward_seconds(self) -> float:
@@ -117,7 +126,8 @@ class PipelineCosts:
     backward under which its gradient reduction hides, ``gather_overlap`` the same for the weight
     gather under its first forward: a stage's exposed reduction is
     ``max(0, sum(gradient_seconds) - gradient_overlap * sum(backward_seconds))``.
-    ``fixed_seconds`` is a constant per iteration.
+    ``fixed_seconds`` is a constant per iteration. ``workspace_bytes``: what libraries and the
+    framework allocate once and hold, beside the states; part of the reserve.
     """
 
     blocks: tuple[Block, ...]
@@ -129,6 +139,7 @@ class PipelineCosts:
     gradient_overlap: float = 0.0
     gather_overlap: float = 0.0
     fixed_seconds: float = 0.0
+    workspace_bytes: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,48 @@
+"""Megatron-LM's selective recompute: which tensors each module does not keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from solver.costs.pipeline import Op
+
+_MODULES = (
+    ("core_attn", ("attention_softmax", "attention_softmax_mask", "attention_dropout")),
+    ("mlp", ("feed_forward_in", "feed_forward_gate", "feed_forward_activation")),
+    ("layernorm", ("attention_norm", "feed_forward_norm")),
+    (
+        "moe",
+        (
+            "router",
+            "expert_permute",
+            "expert_dispatch",
+            "expert_in",
+            "expert_gate",
+            "expert_activation",
+            "shared_expert_in",
+            "shared_expert_gate",
+            "shared_expert_activation",
+        ),
+    ),
+    ("moe_act", ("expert_gate", "expert_activation")),
+    ("mla_up_proj", ("query_up", "key_value_up", "rotary")),
+    (
+        "shared_experts",
+        ("shared_expert_in", "shared_expert_gate", "shared_expert_activation"),
+    ),
+)
+"""Megatron-LM's ``--recompute-modules`` and the tensors each leaves out
+(core/transformer/transformer_config.py)."""
+
+
+def selective_modules(ops: Iterable[Op]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The modules that this block has; fused attention is re-run for its output."""
+    present = {op.name for op in ops}
+    found = []
+    for module, tensors in _MODULES:
+        dropped = tuple(name for name in tensors if name in present)
+        if module == "core_attn" and not dropped and "core_attention" in present:
+            dropped = ("core_attention",)
+        if dropped:
+            found.append((module, dropped))
+    return tuple(found)
