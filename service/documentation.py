@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterator
 from http import HTTPStatus
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,21 +15,21 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-import solver
 from service.problems import MEDIA_TYPE, Problem
+from service.schema_examples import example_requests, sample, schema_examples
 from service.version import VERSION
 from solver.request import PlanRequest
 
 _REFERENCE = "#/components/schemas/{model}"
 _ASSETS_URL = "/docs/assets"
-_EXAMPLES = (  # in the source tree, or where the installed package has its data
-    Path(solver.__file__).parents[1] / "examples",
-    Path(sys.prefix) / "share" / "stagecut" / "examples",
-)
 
 
 def json_body(model: type[BaseModel], *, evaluation: bool = False) -> dict[str, Any]:
-    """The description of a JSON body; the examples run as they are."""
+    """The description of a JSON body; the examples run as they are.
+
+    An evaluation needs the whole layout, so only the sample that gives it is shown there.
+    """
+    requests = {"a-small-profile": sample("request")} if evaluation else example_requests()
     return {
         "requestBody": {
             "required": True,
@@ -41,7 +38,7 @@ def json_body(model: type[BaseModel], *, evaluation: bool = False) -> dict[str, 
                     "schema": {"$ref": _REFERENCE.format(model=model.__name__)},
                     "examples": {
                         name: {"summary": name.replace("-", " "), "value": value}
-                        for name, value in example_requests(evaluation=evaluation)
+                        for name, value in requests.items()
                     },
                 }
             },
@@ -114,13 +111,18 @@ def _described(app: FastAPI) -> dict[str, Any]:
     )
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     schemas.update(definitions["$defs"])
+    for name, example in schema_examples().items():
+        if name in schemas:
+            schemas[name]["examples"] = [example]
+    _describe_refusals(document)
     return document
 
 
-def example_requests(*, evaluation: bool = False) -> Iterator[tuple[str, Any]]:
-    """The example requests by name; for evaluations those that leave nothing of the layout open."""
-    folder = next((folder for folder in _EXAMPLES if folder.is_dir()), _EXAMPLES[0])
-    for path in sorted(folder.glob("*.json")):
-        value = json.loads(path.read_text(encoding="utf-8"))
-        if not evaluation or path.stem.startswith("evaluation"):
-            yield path.stem, value
+def _describe_refusals(document: dict[str, Any]) -> None:
+    """A parameter that does not fit is answered with a problem, not with FastAPI's own schema."""
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            if operation["responses"].get("422", {}).get("description") == "Validation Error":
+                operation["responses"]["422"] = problems(422)[422]
+    for name in ("HTTPValidationError", "ValidationError"):
+        document["components"]["schemas"].pop(name, None)

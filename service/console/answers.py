@@ -23,7 +23,16 @@ from service.console.quantities import (
     percent,
     times,
 )
-from solver.plan import Breakdown, Evaluation, LayoutAnswer, Plan, Shortfall, Stage, Status
+from solver.plan import (
+    BlockRecompute,
+    Breakdown,
+    Evaluation,
+    LayoutAnswer,
+    Plan,
+    Shortfall,
+    Stage,
+    Status,
+)
 from solver.request import PlanRequest
 
 _BAR_CELLS = 8
@@ -233,30 +242,37 @@ class Recipes:
     """Letters for what blocks recompute, so that a table can name each in one sign."""
 
     def __init__(self) -> None:
-        self.letters: dict[tuple[str, tuple[str, ...]], str] = {}
+        self.letters: dict[str, str] = {}
 
     def of(self, stage: Stage) -> str:
         """What the stage recomputes: ``12 x A, 7 x B``, or ``nothing``."""
         counts = Counter[str]()
         for part in stage.recompute:
-            if part.recomputed:
-                counts[self._letter(part.block, tuple(part.recomputed))] += part.count
+            if part.recomputed or part.whole:
+                counts[self._letter(_recipe(part))] += part.count
         return ", ".join(f"{count} x {letter}" for letter, count in sorted(counts.items())) or (
             "nothing"
         )
 
-    def _letter(self, block: str, tensors: tuple[str, ...]) -> str:
+    def _letter(self, recipe: str) -> str:
         number = len(self.letters)
         turn, place = divmod(number, 26)
         name = chr(ord("A") + place) + (str(turn + 1) if turn else "")
-        return self.letters.setdefault((block, tensors), name)
+        return self.letters.setdefault(recipe, name)
 
 
 def _legend(recipes: Recipes) -> Table:
     legend = Table.grid(padding=(0, 1))
-    for (block, tensors), letter in recipes.letters.items():
-        legend.add_row(Text(letter, style="bold"), f"{block} recomputes {_condensed(tensors)}")
+    for recipe, letter in recipes.letters.items():
+        legend.add_row(Text(letter, style="bold"), recipe)
     return legend
+
+
+def _recipe(part: BlockRecompute) -> str:
+    if part.whole:
+        runs = f"{part.group} of them at a time" if part.group > 1 else "whole"
+        return f"{part.block} is run again, {runs}"
+    return f"{part.block} recomputes {_condensed(part.recomputed)}"
 
 
 def _index(stage: Stage) -> str:

@@ -10,7 +10,7 @@ import re
 from typing import Annotated
 
 from anyio import to_thread
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Path, Query, Request, Response
 
 from service.dependencies import AskedFor, IntakeInUse, SettingsInUse, StoreInUse
 from service.documentation import json_body, problems
@@ -24,7 +24,9 @@ from solver.request import PlanRequest
 router = APIRouter(prefix="/v1/plans", tags=["plans"])
 
 _PREFERRED_WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})", re.IGNORECASE)
-PlanId = Annotated[str, "The plan's id."]
+PlanId = Annotated[
+    str, Path(description="The plan's id.", max_length=100, pattern="^[0-9A-Za-z_-]+$")
+]
 
 
 @router.post(

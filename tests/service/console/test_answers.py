@@ -9,7 +9,7 @@ from rich.console import Console
 
 from service.console.answers import page
 from solver.plan import Evaluation, Plan, Status
-from tests.service.samples import EVALUATION, INFEASIBLE, PLAN, REQUEST
+from tests.service.samples import EVALUATION, INFEASIBLE, PLAN, REQUEST, STAGES
 
 
 def shown(answer: Plan | Evaluation, width: int = 80, encoding: str = "utf-8") -> str:
@@ -37,7 +37,7 @@ def test_the_verdict_says_how_long_how_sure_and_how_much_better() -> None:
 def test_every_stage_has_its_blocks_its_recompute_and_its_memory() -> None:
     lines = shown(PLAN, 120).splitlines()
     stage = next(line for line in lines if line.startswith("     1"))
-    for part in ("20 x layer", "20 x layer: norm_1", "21.3", "46.7", "71.0"):
+    for part in ("20 x layer", "20 x B", "21.3", "46.7", "71.0"):
         assert part in stage
 
 
@@ -71,3 +71,15 @@ def test_an_evaluation_that_does_not_fit_says_so() -> None:
 def test_a_failed_plan_says_why() -> None:
     failed = Plan(id="f" * 32, status=Status.FAILED, error="It crashed.")
     assert "failed: It crashed." in shown(failed)
+
+
+def test_the_letters_of_the_table_are_explained() -> None:
+    lines = [" ".join(line.split()) for line in shown(PLAN).splitlines()]
+    assert "A layer recomputes norm_1, mlp.{up, gate, act}" in lines
+    assert "B layer recomputes norm_1" in lines
+
+
+def test_stages_that_do_the_same_share_a_row() -> None:
+    same = [STAGES[2].model_copy(update={"index": index}) for index in (2, 3, 4)]
+    plan = PLAN.model_copy(update={"stages": [*STAGES[:2], *same]})
+    assert any(line.startswith("   2-4") for line in shown(plan).splitlines())

@@ -1,0 +1,148 @@
+"""An example for every schema of the API page, cut out of whole requests and answers.
+
+The requests are the files of ``examples/`` and ``samples/request.json``; the answers in
+``samples/`` are what the solver says to that request.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+import solver
+from service.catalogues import known_devices, known_models
+from service.documents import DeviceList, Health, ModelList, PlanDocument, PlanList
+from service.problems import Problem
+from service.version import VERSION
+from solver.identity import SOLVER_VERSION
+from solver.plan import Evaluation
+from solver.request import PlanRequest
+
+_FOLDERS = (  # in the source tree, or where the installed package has its data
+    Path(solver.__file__).parents[1] / "examples",
+    Path(sys.prefix) / "share" / "stagecut" / "examples",
+)
+
+
+def example_requests() -> dict[str, Any]:
+    """The example requests by name."""
+    folder = next((folder for folder in _FOLDERS if folder.is_dir()), _FOLDERS[0])
+    named = {
+        path.stem: json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))
+    }
+    return named | {"a-small-profile": sample("request")}
+
+
+def sample(name: str) -> Any:
+    """A document of the folder ``samples``."""
+    return json.loads(files("service").joinpath("samples", f"{name}.json").read_text("utf-8"))
+
+
+def schema_examples() -> dict[str, Any]:
+    """Schema name to an example of it."""
+    found: dict[str, Any] = {}
+    for model, document in _documents():
+        _collect(model, document, found)
+    return found
+
+
+def _documents() -> Iterator[tuple[type[BaseModel], Any]]:
+    plan = sample("plan")
+    yield PlanRequest, sample("request") | {"target": {"framework": "megatron-lm"}}
+    for request in example_requests().values():
+        yield PlanRequest, request
+    yield PlanDocument, plan
+    yield PlanDocument, {"id": plan["id"], "status": "running", "progress": _PROGRESS}
+    yield PlanDocument, {"id": plan["id"], "status": "infeasible", "shortfall": _shortfall(plan)}
+    yield PlanDocument, {"id": plan["id"], "status": "succeeded", "exports": [_EXPORT]}
+    yield Evaluation, sample("evaluation")
+    yield Problem, _PROBLEM
+    yield PlanList, {"plans": [_summary(plan)], "next": None}
+    yield ModelList, {"models": [known_models().models[0].model_dump(mode="json")]}
+    yield (
+        DeviceList,
+        known_devices().model_dump(mode="json")
+        | {"devices": known_devices().model_dump(mode="json")["devices"][:1]},
+    )
+    yield Health, {"status": "ok", "version": VERSION, "solver_version": SOLVER_VERSION}
+
+
+def _collect(annotation: Any, document: Any, found: dict[str, Any]) -> None:
+    """Note ``document`` as an example of the schema that it is of, and so on for its parts."""
+    if document is None:
+        return
+    if isinstance(annotation, type) and hasattr(annotation, "__annotations__"):
+        if isinstance(document, Mapping):
+            found.setdefault(annotation.__name__, document)
+            for name, inner in typing.get_type_hints(annotation).items():
+                _collect(inner, document.get(name), found)
+        return
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        for option in arguments:
+            _collect(option, document, found)
+    elif origin is list and isinstance(document, list) and document:
+        _collect(arguments[0], document[0], found)
+    elif origin is dict and isinstance(document, Mapping) and document:
+        _collect(arguments[1], next(iter(document.values())), found)
+
+
+def _summary(plan: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "id": plan["id"],
+        "status": plan["status"],
+        "model": "profile",
+        "device": None,
+        "devices": None,
+        "iteration_seconds": plan["iteration_seconds"],
+        "gap": plan["gap"],
+        "created_at": 1_796_040_000.0,
+        "finished_at": 1_796_040_000.2,
+    }
+
+
+def _shortfall(plan: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "stage": 0,
+        "missing_bytes": 2.0e9,
+        "needed_bytes": 2.5e10,
+        "memory_limit_bytes": 2.3e10,
+        "layout": plan["layout"],
+    }
+
+
+_PROGRESS = {
+    "incumbent_seconds": 17.4,
+    "bound_seconds": 16.9,
+    "layouts_done": 12,
+    "layouts_total": 40,
+}
+_EXPORT = {
+    "framework": "megatron-lm",
+    "arguments": ["--tensor-model-parallel-size", "8", "--pipeline-model-parallel-size", "4"],
+    "exact": True,
+    "notes": [],
+}
+_PROBLEM = {
+    "type": "urn:stagecut:problem:illegal-layout",
+    "title": "This parallel layout is not legal",
+    "status": 422,
+    "detail": "The cluster's 64 devices cannot be divided into groups of 5.",
+    "field": "layout.tensor_parallel",
+    "hint": "Nearest legal values: 4 or 8.",
+    "errors": [
+        {
+            "field": "layout.tensor_parallel",
+            "detail": "The cluster's 64 devices cannot be divided into groups of 5.",
+            "hint": "Nearest legal values: 4 or 8.",
+        }
+    ],
+}

@@ -1,0 +1,120 @@
+"""The Python client, sync and async, against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+import uvicorn
+
+from service.app import create_app
+from service.client import AsyncClient, Client
+from service.documents import Progress
+from service.problems import ProblemError
+from service.schema_examples import sample
+from service.settings import Settings
+from tests.service.conftest import TOY, asking
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("service")
+    settings = Settings(database_url=f"sqlite:///{folder}/a.db", heartbeat_seconds=0.1)
+    server = uvicorn.Server(uvicorn.Config(create_app(settings, TOY), port=0, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        thread.join(0.02)
+    host, port = server.servers[0].sockets[0].getsockname()
+    yield f"http://{host}:{port}"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[Client]:
+    with Client(url) as client:
+        yield client
+
+
+def test_a_plan_is_waited_for(client: Client) -> None:
+    assert client.plan(asking("sleep-0.5")).status == "succeeded"
+
+
+def test_progress_is_told_while_waiting(client: Client) -> None:
+    told: list[Progress] = []
+    client.plan(asking("sleep-1.5"), told.append)
+    assert told
+    assert told[0].incumbent_seconds == 2.0
+
+
+def test_a_plan_can_be_submitted_read_and_cancelled(client: Client) -> None:
+    plan = client.submit(asking("sleep-30"))
+    assert plan.status in ("queued", "running")
+    client.cancel(plan.id)
+    assert client.read(plan.id).status == "cancelled"
+
+
+def test_plans_are_listed_a_page_at_a_time(client: Client) -> None:
+    for number in range(3):
+        client.submit(asking(f"m{number}"), wait_seconds=20)
+    page = client.plans(limit=2)
+    assert len(page.plans) == 2
+    assert page.next
+    assert client.plans(limit=2, cursor=page.next).plans
+
+
+def test_a_problem_is_raised(client: Client) -> None:
+    with pytest.raises(ProblemError) as caught:
+        client.plan(asking("refused"))
+    assert caught.value.problem.field == "layout.tensor_parallel"
+    with pytest.raises(ProblemError):
+        client.evaluate(asking("m"))
+    with pytest.raises(ProblemError):
+        client.read("nothing")
+
+
+def test_catalogues_and_health_are_read(client: Client) -> None:
+    assert client.models().models
+    assert client.devices().devices
+    assert client.health().status == "ok"
+
+
+def test_the_async_client_does_the_same(url: str) -> None:
+    async def all_of_it() -> None:
+        async with AsyncClient(url) as client:
+            plan = await client.plan(asking("sleep-0.5"))
+            assert plan.status == "succeeded"
+            assert (await client.read(plan.id)).id == plan.id
+            assert (await client.plans()).plans
+            assert (await client.models()).models
+            assert (await client.devices()).devices
+            assert (await client.health()).status == "ok"
+            other = await client.submit(asking("sleep-30"))
+            await client.cancel(other.id)
+            with pytest.raises(ProblemError):
+                await client.evaluate(asking("m"))
+
+    asyncio.run(all_of_it())
+
+
+def test_the_real_solver_answers_through_it(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("real")
+    settings = Settings(database_url=f"sqlite:///{folder}/a.db")
+    server = uvicorn.Server(uvicorn.Config(create_app(settings), port=0, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        thread.join(0.02)
+    host, port = server.servers[0].sockets[0].getsockname()
+    request = sample("request")
+    with Client(f"http://{host}:{port}") as client:
+        plan = client.plan(request)
+        evaluation = client.evaluate(request)
+    server.should_exit = True
+    thread.join()
+    assert plan.iteration_seconds is not None
+    assert plan.lower_bound_seconds is not None
+    assert plan.lower_bound_seconds <= plan.iteration_seconds <= evaluation.iteration_seconds
