@@ -14,9 +14,8 @@ this is a multiple-choice knapsack with equal items. Its Lagrangian bound is
     phi[k](m) = min over c of  seconds[k, c] + m kept[k, c],      W = (C - ... - R) / f
 
 and only the slopes of the frontiers' convex hulls need be tried as prices. A choice whose reduced
-cost exceeds the distance between a feasible mix and the bound cannot be part of a better mix, which
-leaves so few that they are simply enumerated (Pisinger 1995, "A minimal algorithm for the
-multiple-choice knapsack problem", uses the same core).
+cost exceeds the distance between a feasible mix and the bound cannot be part of a better mix;
+``core.py`` decides among the few that are left.
 """
 
 from __future__ import annotations
@@ -28,17 +27,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
+from solver.partition.core import PRECISE, ROUNDING, Core
 from solver.partition.menu import Floats, Index, Menu, Mix, Part
 from solver.recompute.frontier import Frontier
-
-ROUNDING = 1e-12
-"""Relative slack of a memory comparison: sums of the same bytes in another order count as equal."""
-
-PRECISE = 1e-9
-"""Relative distance to the bound at which a mix counts as optimal."""
-
-MOST_NODES = 20_000
-"""Enumerated mixes beyond which the remaining distance is reported instead of closed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,36 +83,30 @@ class FreeMenu(Menu):
         return _Level(working, price, phi, least, admitted)
 
     def bounds(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
-        """Least recompute seconds at best, shape (in_flights, signatures); infinite: cannot fit.
-
-        Args:
-            counts: Shape (signatures, kinds).
-            states: State bytes, shape (signatures,).
-            in_flight: Distinct in-flight counts, shape (in_flights,).
-        """
-        best = np.full((len(in_flight), len(counts)), math.inf)
+        """The Lagrangian bound of every run over all levels."""
+        best = np.full(len(counts), math.inf)
         present = counts > 0
         for level in self._levels:
-            possible = ~(present & ~np.isfinite(level.least_kept)).any(axis=1)
-            if not possible.any():
-                continue
-            number = counts[possible]
-            phi = np.where(np.isfinite(level.phi), level.phi, 0.0)
-            least = np.where(np.isfinite(level.least_kept), level.least_kept, 0.0)
-            width = (self._budget - level.working - states[possible]) / in_flight[:, None]
-            room = width * (1 + ROUNDING) >= number @ least
-            value = (number @ phi)[None] - width[:, :, None] * level.prices
-            bound = np.where(room, value.max(axis=2), math.inf)
-            best[:, possible] = np.minimum(best[:, possible], bound)
-        return np.asarray(np.maximum(best, 0.0))
+            absent = ~np.isfinite(level.least_kept)
+            room = ~(present & absent).any(axis=1)
+            width = (self._budget - level.working - states) / in_flight
+            least = np.where(absent, 0.0, level.least_kept)
+            room &= width * (1 + ROUNDING) >= counts @ least
+            phi = np.where(absent[:, None], 0.0, level.phi)
+            value = (counts[room] @ phi - width[room, None] * level.prices).max(axis=1, initial=0.0)
+            best[room] = np.minimum(best[room], value)
+        return best
 
-    def least_bytes(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
-        """Everything recomputed."""
-        least = [front.kept[0] for front in self._frontiers]
-        peaks = [f.rebuilt[0] + w for f, w in zip(self._frontiers, self._working, strict=True)]
-        working = np.where(counts > 0, np.array(peaks), 0.0).max(axis=1)
-        kept = counts @ np.array(least)
-        return np.asarray(states + in_flight[:, None] * kept + working + self._reserved)
+    def least_bytes(self, counts: Index, states: Floats, in_flight: int) -> Floats:
+        """Every block at its least: the smallest over the levels of kept and working bytes."""
+        present = counts > 0
+        best = np.full(len(counts), math.inf)
+        for level in self._levels:
+            absent = ~np.isfinite(level.least_kept)
+            kept = counts @ np.where(absent, 0.0, level.least_kept)
+            needed = states + in_flight * kept + level.working + self._reserved
+            best = np.minimum(best, np.where((present & absent).any(axis=1), math.inf, needed))
+        return best
 
     def parts(self, mix: Mix) -> tuple[Part, ...]:
         """The choices behind a mix."""
@@ -171,7 +156,7 @@ class FreeMenu(Menu):
         price_at: int,
     ) -> Mix:
         price = float(level.prices[price_at])
-        core = _Core(width * (1 + ROUNDING), bound)
+        core = Core(width * (1 + ROUNDING), bound)
         for kind in kinds:
             front, rows = self._frontiers[kind], level.admitted[kind]
             reduced = front.seconds[rows] + price * front.kept[rows] - level.phi[kind, price_at]
@@ -196,146 +181,3 @@ def _hull_slopes(kept: Floats, seconds: Floats) -> list[float]:
 def _above(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
     """Whether b lies on or above the line from a to c."""
     return (b[1] - a[1]) * (c[0] - a[0]) >= (c[1] - a[1]) * (b[0] - a[0])
-
-
-@dataclass(frozen=True)
-class _Move:
-    """Taking one block of a kind from its base choice to another one."""
-
-    reduced: float
-    kind: int
-    choice: int
-    kept: float
-    seconds: float
-
-
-class _Core:
-    """The enumeration behind one level: base choices, and moves away from them."""
-
-    def __init__(self, width: float, bound: float) -> None:
-        self._room = width
-        self._bound = bound
-        self._base: dict[int, int] = {}
-        self._base_seconds = 0.0
-        self._left: dict[int, int] = {}
-        self._moves: list[_Move] = []
-        self._best = math.inf
-        self._taken: dict[_Move, int] = {}
-        self._nodes = 0
-
-    def add(
-        self,
-        kind: int,
-        count: int,
-        choices: Index,
-        kept: Floats,
-        seconds: Floats,
-        reduced: Floats,
-    ) -> None:
-        """Enter a kind; its base is the least-kept choice of (nearly) no reduced cost."""
-        scale = max(float(seconds.max()), 1e-300)
-        at = int(np.flatnonzero(reduced <= scale * ROUNDING)[0])
-        self._base[kind] = int(choices[at])
-        self._left[kind] = count
-        self._base_seconds += count * float(seconds[at])
-        self._room -= count * float(kept[at])
-        for row in range(len(choices)):
-            if row != at:
-                self._moves.append(
-                    _Move(
-                        reduced=max(float(reduced[row]), 0.0),
-                        kind=kind,
-                        choice=int(choices[row]),
-                        kept=float(kept[row] - kept[at]),
-                        seconds=float(seconds[row] - seconds[at]),
-                    )
-                )
-
-    def solve(self) -> Mix:
-        """The best mix, with the bound that stands if the enumeration was cut short."""
-        self._greedy()
-        slack = self._tolerance()
-        # Moves of high reduced cost first: they are few, and the cheap ones fill what is left.
-        self._moves = sorted(
-            (m for m in self._moves if m.reduced < self._best - self._bound - slack),
-            key=lambda m: (-m.reduced, m.kind, m.choice),
-        )
-        self._descend(0, self._room, self._base_seconds, 0.0, {})
-        finished = self._nodes <= MOST_NODES
-        return Mix(self._best, self._best if finished else self._bound, self._parts())
-
-    def _tolerance(self) -> float:
-        return PRECISE * max(self._best, 0.0)
-
-    def _greedy(self) -> None:
-        """A first mix: keep taking the move that saves most among those that fit."""
-        room, seconds = self._room, self._base_seconds
-        left, taken = dict(self._left), dict.fromkeys(range(len(self._moves)), 0)
-        gains = sorted(
-            (i for i, m in enumerate(self._moves) if m.seconds < 0),
-            key=lambda i: (self._moves[i].reduced, self._moves[i].seconds),
-        )
-        for i in gains:
-            move = self._moves[i]
-            fits = left[move.kind] if move.kept <= 0 else int(max(room, 0.0) // move.kept)
-            times = min(left[move.kind], fits)
-            room -= times * move.kept
-            seconds += times * move.seconds
-            left[move.kind] -= times
-            taken[i] += times
-        if room < 0:  # cannot happen: the base fits whenever the level admits a mix
-            return
-        self._record(seconds, {self._moves[i]: n for i, n in taken.items() if n})
-
-    def _record(self, seconds: float, taken: dict[_Move, int]) -> None:
-        if seconds < self._best:
-            self._best = max(seconds, 0.0)
-            self._taken = dict(taken)
-
-    def _descend(
-        self, depth: int, room: float, seconds: float, reduced: float, taken: dict[_Move, int]
-    ) -> None:
-        """Try every count of the move at ``depth``; the reduced costs taken so far bound it."""
-        self._nodes += 1
-        if self._nodes > MOST_NODES:
-            return
-        if self._bound + reduced >= self._best - self._tolerance():
-            return
-        if depth == len(self._moves):
-            if room >= 0:
-                self._record(seconds, taken)
-            return
-        move = self._moves[depth]
-        left = self._left[move.kind]
-        if depth == len(self._moves) - 1:
-            times = left
-            if move.kept > 0:
-                times = min(left, int(max(room, 0.0) // move.kept)) if move.seconds < 0 else 0
-            elif move.seconds >= 0:
-                times = min(left, math.ceil(-room / -move.kept)) if room < 0 < -move.kept else 0
-            after = room - times * move.kept
-            if after >= 0:
-                extra = {**taken, move: times} if times else taken
-                self._record(seconds + times * move.seconds, extra)
-            return
-        for times in range(left + 1):
-            if self._bound + reduced + times * move.reduced >= self._best - self._tolerance():
-                break
-            self._left[move.kind] = left - times
-            self._descend(
-                depth + 1,
-                room - times * move.kept,
-                seconds + times * move.seconds,
-                reduced + times * move.reduced,
-                {**taken, move: times} if times else taken,
-            )
-        self._left[move.kind] = left
-
-    def _parts(self) -> tuple[tuple[int, int, int], ...]:
-        left = dict(self._left)
-        parts = []
-        for move, times in self._taken.items():
-            parts.append((move.kind, move.choice, times))
-            left[move.kind] -= times
-        parts += [(kind, self._base[kind], count) for kind, count in left.items() if count]
-        return tuple(sorted(parts))

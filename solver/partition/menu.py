@@ -65,12 +65,12 @@ class Menu(ABC):
 
     @abstractmethod
     def bounds(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
-        """Least recompute seconds at best, shape (in_flights, signatures); infinite: cannot fit.
+        """Least recompute seconds at best, shape (runs,); infinite where a run cannot fit.
 
         Args:
-            counts: Blocks of each kind, shape (signatures, kinds).
-            states: State bytes, shape (signatures,).
-            in_flight: Distinct in-flight counts, shape (in_flights,).
+            counts: Blocks of each kind, shape (runs, kinds).
+            states: State bytes, shape (runs,).
+            in_flight: Micro-batches in flight, shape (runs,).
         """
 
     @abstractmethod
@@ -82,5 +82,5 @@ class Menu(ABC):
         """The choices behind a mix."""
 
     @abstractmethod
-    def least_bytes(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
-        """Bytes that a signature needs at least, shape (in_flights, signatures)."""
+    def least_bytes(self, counts: Index, states: Floats, in_flight: int) -> Floats:
+        """Bytes that runs need at least, reserved bytes included; shape (runs,)."""

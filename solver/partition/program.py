@@ -1,7 +1,7 @@
 """The partition program, solved with OR-Tools.
 
-Sets: stages s, candidate runs r = [start, stop) of s. Coefficients: F[r], B[s, r] and the
-once-per-iteration times of ``RunTimes``. ::
+Sets: stages s, candidate runs r = [a, b] of s (``candidates.py``). Coefficients: F[r], B[s, r] and
+the once-per-iteration times of ``RunTimes``. ::
 
     minimise   T
     over       y[s, r] in {0, 1},  T >= 0
@@ -26,11 +26,8 @@ import numpy as np
 from ortools.math_opt.python import mathopt
 
 from solver.errors import SolverFailed
-from solver.partition.candidates import Bools, RunTimes
+from solver.partition.candidates import Bools, Cut, RunTimes, cuts_of
 from solver.schedules import Path
-
-Cut = tuple[int, int]
-"""A run [start, stop)."""
 
 
 @dataclass(frozen=True)
@@ -174,5 +171,5 @@ class _Program:
                 return ProgramResult(None, bound)
             raise SolverFailed(f"HiGHS ended the partition program with {reason.value}.")
         values = result.variable_values()
-        cuts = tuple(max(runs, key=lambda run: values[run[2]])[:2] for runs in self.runs)
-        return ProgramResult(cuts, bound)
+        choice = [max(runs, key=lambda run: values[run[2]])[:2] for runs in self.runs]
+        return ProgramResult(cuts_of(choice), bound)

@@ -27,9 +27,13 @@ class RuledMenu(Menu):
 
     def bounds(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
         """The rule's own seconds where it fits."""
-        seconds = np.array([self._seconds(self._rule(tuple(row))) for row in counts.tolist()])
-        fits = self.least_bytes(counts, states, in_flight) <= self._limit
-        return np.where(fits, seconds, math.inf)
+        found = []
+        for row, state, flight in zip(
+            counts.tolist(), states.tolist(), in_flight.tolist(), strict=True
+        ):
+            mix = self.cheapest(tuple(row), state, flight)
+            found.append(math.inf if mix is None else mix.seconds)
+        return np.array(found)
 
     def cheapest(self, counts: tuple[int, ...], states: float, in_flight: int) -> Mix | None:
         """The rule's mix, or None if it does not fit."""
@@ -47,14 +51,11 @@ class RuledMenu(Menu):
         """The rule's parts that made this mix."""
         return self._by_mix[mix]
 
-    def least_bytes(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
+    def least_bytes(self, counts: Index, states: Floats, in_flight: int) -> Floats:
         """The rule's own bytes."""
         parts = [self._rule(tuple(row)) for row in counts.tolist()]
         return np.array(
-            [
-                [self._bytes(p, s, flight) for p, s in zip(parts, states.tolist(), strict=True)]
-                for flight in in_flight.tolist()
-            ]
+            [self._bytes(p, s, in_flight) for p, s in zip(parts, states.tolist(), strict=True)]
         )
 
     @property

@@ -1,17 +1,16 @@
 """The partition of one layout: the exact optimum, by bounds, a program and critical-path rows.
 
 1. Menus: the least recompute time of every run on every stage, first as a bound, exact where it
-   matters (``mix.py``).
-2. A first plan: least bottleneck over cuts, then moves of single blocks, simulated exactly.
-3. Candidates that cannot beat it are dropped (``candidates.py``). Often nothing is left: that is
-   the proof.
+   matters (``menu.py``).
+2. First plans: least bottleneck over cuts, then moves of blocks, simulated exactly.
+3. Candidates that cannot beat the best plan are dropped (``candidates.py``). Often nothing is left:
+   that is the proof.
 4. Else the program (``program.py``) over what is left. Its T is a lower bound; the simulation of
    its cuts an upper bound. If they differ, the critical path becomes a row, and again.
 """
 
 from __future__ import annotations
 
-import itertools
 import time
 from dataclasses import dataclass
 
@@ -20,19 +19,25 @@ import numpy as np
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.candidates import (
     Bools,
+    Cut,
     RunTimes,
-    least_bottleneck_before,
-    least_sum_after,
-    own_path_bounds,
+    bottlenecks_after,
+    cheapest_plan,
+    least_bottleneck_plan,
     plan_bounds,
+    possible,
+    run_times,
+    windows,
 )
 from solver.partition.menu import Menu, Mix
-from solver.partition.paths import OwnPath, own_paths
-from solver.partition.program import Cut, solve_program
-from solver.partition.runs import Signatures, run_totals, signatures
+from solver.partition.moves import neighbours
+from solver.partition.paths import own_paths
+from solver.partition.program import solve_program
+from solver.partition.runs import run_totals, signatures
 from solver.schedules import (
     Path,
     Schedule,
+    Simulation,
     StageTimes,
     critical_path,
     schedule_graph,
@@ -69,7 +74,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Infeasible:
-    """No partition fits: the least shortfall over the partitions tried, and where."""
+    """No partition fits: in the one whose fullest stage misses least, that stage and its bytes."""
 
     stage: int
     missing_bytes: float
@@ -83,103 +88,140 @@ class Dominated:
     lower_bound: float
 
 
-def solve_partition(
-    costs: PipelineCosts,
-    menu: Menu,
-    schedule: Schedule,
-    *,
-    relative_gap: float = 1e-4,
-    time_limit_seconds: float = 30.0,
-    cutoff: float = np.inf,
-) -> Partition | Infeasible | Dominated:
-    """The fastest partition of ``costs.sequence`` over the stages of ``schedule``.
+class PartitionProblem:
+    """One layout's partition, bounded when made and solved when asked.
 
     Args:
         costs: What each block costs.
         menu: What its blocks may choose among.
         schedule: A schedule with one stage per device.
-        relative_gap: Proved distance to the optimum at which to stop (small cases go to the end).
-        time_limit_seconds: Wall time after which the best so far is returned with its bound.
-        cutoff: Makespan already reached elsewhere; give up as soon as nothing here can beat it.
 
-    Returns:
-        The optimum; or which stage misses how many bytes; or the bound at which it was given up.
+    ``bound`` is a proved lower bound of every plan's iteration time, infinite if nothing fits.
     """
-    return _Solver(costs, menu, schedule, relative_gap, time_limit_seconds, cutoff).solve()
 
+    def __init__(self, costs: PipelineCosts, menu: Menu, schedule: Schedule) -> None:
+        if len(costs.sequence) < schedule.stages:
+            raise ValueError("fewer blocks than stages")
+        self._costs, self._menu, self._schedule = costs, menu, schedule
+        self._signatures = signatures(costs.sequence, len(costs.blocks))
+        self._totals = run_totals(costs, self._signatures.counts)
+        self._runs = windows(self._signatures, schedule.stages)
+        self._in_flight = np.array([schedule.in_flight(s) for s in range(schedule.stages)])
+        self._own = own_paths(schedule, costs.send_seconds)
+        self._times = run_times(self._totals, self._runs)
+        needed = self._least_bytes()
+        self._fits = possible(self._runs) & (needed <= costs.capacity_bytes * (1 + 1e-12))
+        self._bounds = plan_bounds(self._times, self._own, self._fits)
+        self._best: tuple[float, tuple[Cut, ...]] = (np.inf, ())
+        self._pruned_at = np.inf  # every plan with a dropped run is at least this slow
+        self._rows: list[Path] = []
+        self._rounds = 0
 
-class _Solver:
-    def __init__(
+    @property
+    def bound(self) -> float:
+        """Proved for every plan of this layout, recompute left out."""
+        return float(self._bounds.min()) + self._costs.fixed_seconds
+
+    def solve(
         self,
-        costs: PipelineCosts,
-        menu: Menu,
-        schedule: Schedule,
-        relative_gap: float,
-        time_limit_seconds: float,
-        cutoff: float,
-    ) -> None:
-        self.costs, self.schedule = costs, schedule
-        self.relative_gap, self.cutoff = relative_gap, cutoff
-        self.deadline = time.monotonic() + time_limit_seconds
-        self.stages, self.length = schedule.stages, len(costs.sequence)
-        self.signatures: Signatures = signatures(costs.sequence, len(costs.blocks))
-        self.totals = run_totals(costs, self.signatures.counts)
-        self.menu = menu
-        self.in_flight = [schedule.in_flight(stage) for stage in range(self.stages)]
-        self.graph = schedule_graph(schedule)
-        self.best: tuple[float, tuple[Cut, ...]] = (np.inf, ())
-        self.pruned_at = np.inf  # every dropped run's plans are at least this slow
-        self.paths: list[Path] = []
-        self.rounds = 0
+        *,
+        relative_gap: float = 1e-4,
+        time_limit_seconds: float = 30.0,
+        cutoff: float = np.inf,
+    ) -> Partition | Infeasible | Dominated:
+        """The fastest partition.
+
+        Args:
+            relative_gap: Proved distance to the optimum at which to stop (small cases go on).
+            time_limit_seconds: Wall time after which the best so far is returned with its bound.
+            cutoff: Iteration time reached elsewhere; give up as soon as nothing can beat it.
+
+        Returns:
+            The optimum; or which stage misses how many bytes; or the bound at which it was given
+            up.
+        """
+        self._deadline = time.monotonic() + time_limit_seconds
+        self._cutoff = cutoff - self._costs.fixed_seconds
+        root = self.bound - self._costs.fixed_seconds
+        if not np.isfinite(root):
+            return self._shortfall()
+        if root >= self._cutoff:
+            return Dominated(self.bound)
+        bound = self._narrow_and_solve(relative_gap)
+        lower = max(root, min(bound, self._pruned_at, self._best[0]))
+        if lower >= self._cutoff or not self._best[1]:
+            return Dominated(lower + self._costs.fixed_seconds)
+        return self._answer(lower)
+
+    def _narrow_and_solve(self, relative_gap: float) -> float:
+        """Steps 1 to 4; a bound of every plan that was not dropped."""
+        alive = self._fits
+        self._first_plans(self._times, self._bounds)
+        alive = self._drop(self._times, alive)
+        backward = self._optimistic(alive)
+        times = self._times.with_backward(backward)
+        alive = alive & np.isfinite(backward)
+        self._first_plans(times, plan_bounds(times, self._own, alive))
+        self._improve(times)
+        alive = self._drop(times, alive)
+        times, alive = self._exact(times, alive)
+        if not alive.any():
+            return np.inf
+        self._first_plans(times, plan_bounds(times, self._own, alive))
+        alive = self._drop(times, alive)
+        return self._add_rows(times, alive, relative_gap) if alive.any() else np.inf
 
     # -- menus ------------------------------------------------------------------------------
 
-    def _run_times(self) -> tuple[RunTimes, Bools]:
-        """Optimistic times of all runs, and which of them fit."""
-        of_run = self.signatures.of_run
-        distinct, which = np.unique(self.in_flight, return_inverse=True)
-        recompute = self.menu.bounds(self.signatures.counts, self.totals.states, distinct)
-        recompute = np.concatenate([recompute, np.full((len(distinct), 1), np.inf)], axis=1)
+    def _least_bytes(self) -> Floats:
+        """Bytes that every run needs at least, shape (V, W, W)."""
+        distinct, which = np.unique(self._in_flight, return_inverse=True)
+        counts, states = self._signatures.counts, self._totals.states
+        needed = np.stack([self._menu.least_bytes(counts, states, int(q)) for q in distinct])
+        return np.asarray(needed[which[:, None, None], self._runs])
 
-        def spread(values: Floats) -> Floats:
-            """A value per signature as (stages, start, stop); -1, no run, takes the last entry."""
-            padded = np.append(values, 0.0)
-            return np.broadcast_to(padded[of_run], (self.stages, *of_run.shape))
-
-        extra = recompute[which][:, of_run]
-        alive = np.isfinite(extra)
-        alive &= self._reachable()
-        backward = np.where(alive, spread(self.totals.backward) + extra, np.inf)
-        times = RunTimes(
-            forward=spread(self.totals.forward),
-            backward=backward,
-            step=spread(self.totals.step),
-            before_first=spread(self.totals.before_first),
-            after_last=spread(self.totals.after_last),
+    def _optimistic(self, alive: Bools) -> Floats:
+        """Backward times with a bound of the recompute that each alive run's memory asks for."""
+        stage, start, stop = np.nonzero(alive)
+        signature = self._runs[stage, start, stop]
+        flights = self._in_flight[stage]
+        pairs, which = np.unique(
+            np.stack([signature, flights], axis=1), axis=0, return_inverse=True
         )
+        extra = self._menu.bounds(
+            self._signatures.counts[pairs[:, 0]], self._totals.states[pairs[:, 0]], pairs[:, 1]
+        )
+        backward = np.full(alive.shape, np.inf)
+        backward[stage, start, stop] = (
+            self._totals.backward[signature] + extra[np.asarray(which).ravel()]
+        )
+        return backward
+
+    def _exact(self, times: RunTimes, alive: Bools) -> tuple[RunTimes, Bools]:
+        """Exact recompute times of the runs still alive, and what they leave alive."""
+        backward = times.backward.copy()
+        seen = np.zeros_like(alive)
+        while (fresh := alive & ~seen).any():
+            seen |= fresh
+            for stage, start, stop in zip(*(a.tolist() for a in np.nonzero(fresh)), strict=True):
+                mix = self._mix(stage, (stage + start, stage + 1 + stop))
+                base = self._totals.backward[self._runs[stage, start, stop]]
+                backward[stage, start, stop] = np.inf if mix is None else base + mix.bound
+            times = times.with_backward(backward)
+            alive = self._drop(times, alive & np.isfinite(backward))
         return times, alive
 
-    def _reachable(self) -> Bools:
-        """Runs that leave at least one block to every other stage."""
-        stage = np.arange(self.stages)[:, None, None]
-        start = np.arange(self.length + 1)[None, :, None]
-        stop = np.arange(self.length + 1)[None, None, :]
-        after = self.stages - 1 - stage
-        possible = (start >= stage) & (stop <= self.length - after) & (start < stop)
-        possible &= (stage > 0) | (start == 0)
-        return np.asarray(possible & ((after > 0) | (stop == self.length)))
-
     def _mix(self, stage: int, cut: Cut) -> Mix | None:
-        signature = int(self.signatures.of_run[cut])
-        counts = tuple(self.signatures.counts[signature].tolist())
-        states = float(self.totals.states[signature])
-        return self.menu.cheapest(counts, states, self.in_flight[stage])
+        signature = int(self._signatures.of_run[cut])
+        counts = tuple(self._signatures.counts[signature].tolist())
+        states = float(self._totals.states[signature])
+        return self._menu.cheapest(counts, states, int(self._in_flight[stage]))
 
     # -- plans ------------------------------------------------------------------------------
 
     def _stage_times(self, plans: list[tuple[Cut, ...]]) -> StageTimes:
         """Exact times of complete plans, shape (plans, stages); infinite where one cannot fit."""
-        chosen = np.array([[self.signatures.of_run[cut] for cut in plan] for plan in plans])
+        chosen = np.array([[self._signatures.of_run[cut] for cut in plan] for plan in plans])
         recompute = np.array(
             [
                 [
@@ -189,190 +231,121 @@ class _Solver:
                 for plan in plans
             ]
         )
-        totals = self.totals
+        totals = self._totals
         return StageTimes(
             forward=totals.forward[chosen],
             backward=totals.backward[chosen] + recompute,
-            send=self.costs.send_seconds,
+            send=self._costs.send_seconds,
             before_first=totals.before_first[chosen],
             after_last=totals.after_last[chosen],
             step=totals.step[chosen],
         )
 
+    def _simulate(self, plans: list[tuple[Cut, ...]]) -> Simulation:
+        return simulate(schedule_graph(self._schedule), self._stage_times(plans))
+
     def _try(self, plans: list[tuple[Cut, ...]]) -> bool:
         """Simulate plans; remember the best. Whether it improved."""
-        makespans = simulate(self.graph, self._stage_times(plans)).makespan
+        makespans = self._simulate(plans).makespan
         at = int(np.argmin(makespans))
-        if makespans[at] < self.best[0] * (1 - EXACT):
-            self.best = (float(makespans[at]), plans[at])
+        if makespans[at] < self._best[0] * (1 - EXACT):
+            self._best = (float(makespans[at]), plans[at])
             return True
         return False
 
-    def _improve(self) -> None:
-        """Move single blocks over the cuts while that helps."""
-        while time.monotonic() < self.deadline:
-            cuts = [start for start, _ in self.best[1][1:]]
-            neighbours = []
-            for i in range(len(cuts)):
-                for step in (-1, 1):
-                    moved = [*cuts[:i], cuts[i] + step, *cuts[i + 1 :]]
-                    edges = [0, *moved, self.length]
-                    if all(a < b for a, b in itertools.pairwise(edges)):
-                        neighbours.append(tuple(itertools.pairwise(edges)))
-            if not neighbours or not self._try(neighbours):
+    def _first_plans(self, times: RunTimes, bounds: Floats) -> None:
+        """Plans of least bottleneck, and of least sum within a little more than that."""
+        loads = times.forward + times.backward
+        least = float(bottlenecks_after(bounds)[0, 0])
+        plans = {least_bottleneck_plan(bounds, bounds)}
+        for slack in (1.0, 1.01, 1.05):
+            plans.add(cheapest_plan(np.where(bounds <= least * slack, loads, np.inf)))
+        found = sorted(plan for plan in plans if plan)
+        if found:
+            self._try(found)
+
+    def _improve(self, times: RunTimes) -> None:
+        """Move blocks between stages, judged by the own-paths first, while that helps."""
+        while self._best[1] and time.monotonic() < self._deadline:
+            moved = neighbours(self._best[1], times, self._own)
+            if not moved or not self._try(moved):
                 return
 
-    # -- the story --------------------------------------------------------------------------
-
-    def solve(self) -> Partition | Infeasible | Dominated:
-        if self.length < self.stages:
-            raise ValueError("fewer blocks than stages")
-        times, alive = self._run_times()
-        own = own_paths(self.schedule, self.costs.send_seconds)
-        bounds = plan_bounds(own_path_bounds(times, own, alive))
-        root = float(bounds.min()) if alive.any() else np.inf
-        if not np.isfinite(root):
-            return self._shortfall()
-        if root >= self.cutoff:
-            return Dominated(root)
-        self._first_plans(times, bounds)
-        alive = self._drop(alive, bounds)
-        times, alive = self._exact(times, alive, own)
-        self.paths = [path.path(self.stages) for stage in own for path in stage]
-        bound = self._rows(times, alive) if alive.any() else np.inf
-        lower = max(root, min(bound, self.pruned_at, self.best[0]))
-        if not self.best[1]:
-            return Dominated(lower) if np.isfinite(lower) else self._shortfall()
-        if lower >= self.cutoff:
-            return Dominated(lower)
-        return self._answer(lower)
+    # -- bounds -----------------------------------------------------------------------------
 
     def _limit(self) -> float:
         """Makespan that a plan must beat to matter."""
-        return min(self.best[0] * (1 - EXACT), self.cutoff)
+        return min(self._best[0] * (1 - EXACT), self._cutoff)
 
-    def _first_plans(self, times: RunTimes, bounds: Floats) -> None:
-        """Plans of least bottleneck, and of least sum within that bottleneck; then local moves."""
-        plans = {_cheapest_within(bounds, bounds)}
-        loads = times.forward + times.backward
-        least = float(least_bottleneck_before(bounds)[-1, -1])
-        for slack in (1.0, 1.01, 1.05):
-            plans.add(_cheapest_within(loads, np.where(bounds <= least * slack, bounds, np.inf)))
-        found = sorted(plan for plan in plans if plan)
-        if found and self._try(found):
-            self._improve()
-
-    def _drop(self, alive: Bools, bounds: Floats) -> Bools:
-        """Drop runs whose plans are all too slow; remember how slow the fastest dropped may be."""
+    def _drop(self, times: RunTimes, alive: Bools) -> Bools:
+        """Drop runs whose plans are all too slow, until nothing changes."""
         limit = self._limit()
-        dropped = alive & (bounds >= limit)
-        if dropped.any():
-            self.pruned_at = min(self.pruned_at, float(bounds[dropped].min()))
-        return alive & ~dropped
+        while alive.any():
+            bounds = plan_bounds(times, self._own, alive)
+            kept = alive & (bounds < limit)
+            dropped = bounds[alive & ~kept]
+            if not dropped.size:
+                return alive
+            self._pruned_at = min(self._pruned_at, max(float(dropped.min()), limit))
+            alive = kept
+        return alive
 
-    def _exact(
-        self, times: RunTimes, alive: Bools, own: list[list[OwnPath]]
-    ) -> tuple[RunTimes, Bools]:
-        """Replace optimistic recompute times by exact ones where still alive, and drop again."""
-        exact: set[tuple[int, int, int]] = set()
-        backward = times.backward.copy()
-        while True:
-            fresh = [
-                (stage, start, stop)
-                for stage, start, stop in zip(*(a.tolist() for a in np.nonzero(alive)), strict=True)
-                if (stage, start, stop) not in exact
-            ]
-            for stage, start, stop in fresh:
-                mix = self._mix(stage, (start, stop))
-                base = self.totals.backward[self.signatures.of_run[start, stop]]
-                backward[stage, start, stop] = np.inf if mix is None else base + mix.bound
-                alive[stage, start, stop] = mix is not None
-            exact.update(fresh)
-            times = RunTimes(
-                times.forward, backward, times.step, times.before_first, times.after_last
-            )
-            if not alive.any():
-                return times, alive
-            before = int(alive.sum())
-            alive = self._drop(alive, plan_bounds(own_path_bounds(times, own, alive)))
-            if int(alive.sum()) == before and not fresh:
-                return times, alive
-            if int(alive.sum()) == before:
-                return times, alive
-
-    def _rows(self, times: RunTimes, alive: Bools) -> float:
-        """Solve, simulate, add the critical path; the last program's bound."""
-        gap = EXACT if int(alive.sum()) <= SMALL else self.relative_gap
+    def _add_rows(self, times: RunTimes, alive: Bools, relative_gap: float) -> float:
+        """Solve, simulate, add the critical path, again; the best bound proved."""
+        gap = EXACT if int(alive.sum()) <= SMALL else relative_gap
+        self._rows = self._own.paths()
         bound = 0.0
         for _ in range(MOST_ROUNDS):
-            left = self.deadline - time.monotonic()
+            left = self._deadline - time.monotonic()
             if left <= 0:
                 break
-            self.rounds += 1
-            result = solve_program(times, alive, self.paths, self.costs.send_seconds, gap, left)
+            self._rounds += 1
+            result = solve_program(times, alive, self._rows, self._costs.send_seconds, gap, left)
             bound = max(bound, result.bound)
             if result.cuts is None or bound >= self._limit():
                 break
-            simulation = simulate(self.graph, self._stage_times([result.cuts]))
+            simulation = self._simulate([result.cuts])
             makespan = float(simulation.makespan[0])
-            if makespan < self.best[0] * (1 - EXACT):
-                self.best = (makespan, result.cuts)
-            if bound >= self.best[0] * (1 - max(gap, EXACT)):
+            if makespan < self._best[0] * (1 - EXACT):
+                self._best = (makespan, result.cuts)
+            if bound >= self._best[0] * (1 - max(gap, EXACT)):
                 break
             path = critical_path(simulation)
-            if path in self.paths:
+            if path in self._rows:
                 break
-            self.paths.append(path)
+            self._rows.append(path)
         return bound
 
+    # -- answers ----------------------------------------------------------------------------
+
     def _answer(self, lower: float) -> Partition:
-        makespan, cuts = self.best
+        makespan, cuts = self._best
         mixes = [self._mix(stage, cut) for stage, cut in enumerate(cuts)]
+        fixed = self._costs.fixed_seconds
         return Partition(
             cuts=cuts,
             mixes=tuple(mix for mix in mixes if mix is not None),
-            makespan=makespan + self.costs.fixed_seconds,
-            lower_bound=min(lower, makespan) + self.costs.fixed_seconds,
-            rows=len(self.paths),
-            rounds=self.rounds,
-            engine="highs" if self.rounds else "bounds",
+            makespan=makespan + fixed,
+            lower_bound=min(lower, makespan) + fixed,
+            rows=len(self._rows),
+            rounds=self._rounds,
+            engine="highs" if self._rounds else "bounds",
         )
 
     def _shortfall(self) -> Infeasible:
         """Under least memory everywhere: the partition whose worst stage misses least."""
-        needed = self._least_needed()
-        alive = self._reachable()
-        cost = np.where(alive, needed[:, self.signatures.of_run], np.inf)
-        plan = _cheapest_within(cost, cost)
-        usage = [float(cost[stage, start, stop]) for stage, (start, stop) in enumerate(plan)]
+        needed = np.where(possible(self._runs), self._least_bytes(), np.inf)
+        plan = least_bottleneck_plan(needed, needed)
+        usage = [
+            float(needed[stage, start - stage, stop - stage - 1])
+            for stage, (start, stop) in enumerate(plan)
+        ]
         worst = int(np.argmax(usage))
-        return Infeasible(worst, usage[worst] - self.costs.capacity_bytes, usage[worst])
-
-    def _least_needed(self) -> Floats:
-        """Bytes that a stage needs at least, shape (stages, signatures + 1)."""
-        needed = self.menu.least_bytes(
-            self.signatures.counts, self.totals.states, np.array(self.in_flight)
-        )
-        return np.concatenate([needed, np.full((self.stages, 1), np.inf)], axis=1)
+        return Infeasible(worst, usage[worst] - self._costs.capacity_bytes, usage[worst])
 
 
-def _cheapest_within(cost: Floats, bound: Floats) -> tuple[Cut, ...]:
-    """Cuts of least total ``cost`` among runs of finite ``bound`` and least bottleneck; () if none.
-
-    With ``cost is bound`` the largest cost is minimised instead of the sum.
-    """
-    if cost is bound:
-        limit = float(least_bottleneck_before(bound)[-1, -1])
-        if not np.isfinite(limit):
-            return ()
-        bound = np.where(bound <= limit, bound, np.inf)
-    allowed = np.where(np.isfinite(bound), cost, np.inf)
-    after = least_sum_after(allowed)
-    if not np.isfinite(after[0, 0]):
-        return ()
-    cuts, start = [], 0
-    for stage in range(len(allowed)):
-        stop = int(np.argmin(allowed[stage, start] + after[stage + 1]))
-        cuts.append((start, stop))
-        start = stop
-    return tuple(cuts)
+def solve_partition(
+    costs: PipelineCosts, menu: Menu, schedule: Schedule, **limits: float
+) -> Partition | Infeasible | Dominated:
+    """Make and solve a :class:`PartitionProblem`; ``limits`` are those of its ``solve``."""
+    return PartitionProblem(costs, menu, schedule).solve(**limits)

@@ -1,0 +1,192 @@
+"""The core of a mix: deciding exactly among the few choices that can still matter.
+
+Given a price, every kind has a base choice of no reduced cost; a mix is the base plus *moves*, each
+taking one block to another choice. A mix costs bound + its reduced costs + price x memory left, so
+only mixes whose reduced costs stay below the distance between a known mix and the bound can be
+better (Pisinger 1995, "A minimal algorithm for the multiple-choice knapsack problem", uses the same
+core). Few such mixes are enumerated; many are summed up block by block, keeping of all sums only
+those that no other beats in both memory and time (``sums.py``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from solver.partition.menu import Floats, Index, Mix
+from solver.partition.sums import best_total
+
+ROUNDING = 1e-12
+"""Relative slack of a memory comparison: sums of the same bytes in another order count as equal."""
+
+PRECISE = 1e-9
+"""Relative distance to the bound at which a mix counts as optimal."""
+
+MOST_NODES = 150
+"""Enumerated mixes beyond which summing up is quicker."""
+
+
+@dataclass(frozen=True)
+class _Move:
+    """Taking one block of a kind from its base choice to another one."""
+
+    reduced: float
+    kind: int
+    choice: int
+    kept: float
+    seconds: float
+
+
+class Core:
+    """The enumeration behind one level: base choices, and moves away from them."""
+
+    def __init__(self, width: float, bound: float) -> None:
+        self._room = width
+        self._bound = bound
+        self._base: dict[int, int] = {}
+        self._base_seconds = 0.0
+        self._left: dict[int, int] = {}
+        self._moves: list[_Move] = []
+        self._best = math.inf
+        self._taken: dict[_Move, int] = {}
+        self._nodes = 0
+
+    def add(
+        self,
+        kind: int,
+        count: int,
+        choices: Index,
+        kept: Floats,
+        seconds: Floats,
+        reduced: Floats,
+    ) -> None:
+        """Enter a kind; its base is the least-kept choice of (nearly) no reduced cost."""
+        scale = max(float(seconds.max()), 1e-300)
+        at = int(np.flatnonzero(reduced <= scale * ROUNDING)[0])
+        self._base[kind] = int(choices[at])
+        self._left[kind] = count
+        self._base_seconds += count * float(seconds[at])
+        self._room -= count * float(kept[at])
+        for row in range(len(choices)):
+            if row != at:
+                self._moves.append(
+                    _Move(
+                        reduced=max(float(reduced[row]), 0.0),
+                        kind=kind,
+                        choice=int(choices[row]),
+                        kept=float(kept[row] - kept[at]),
+                        seconds=float(seconds[row] - seconds[at]),
+                    )
+                )
+
+    def solve(self) -> Mix:
+        """The best mix; its bound is below it only where even summing up had to stop."""
+        self._greedy()
+        self._limit = self._best - self._bound - self._tolerance()
+        # Moves of high reduced cost first: they are few, and the cheap ones fill what is left.
+        self._moves = sorted(
+            (move for move in self._moves if move.reduced < self._limit),
+            key=lambda move: (-move.reduced, move.kind, move.choice),
+        )
+        self._descend(0, self._room, self._base_seconds, 0.0, {})
+        bound = self._best
+        if self._nodes > MOST_NODES and not self._sum_up():
+            bound = self._bound
+        return Mix(self._best, bound, self._parts())
+
+    def _sum_up(self) -> bool:
+        """Decide by sums over blocks; whether that came to its end."""
+        moves = [move for move in self._moves if move.reduced < self._best - self._bound]
+        kinds = []
+        for kind, count in self._left.items():
+            mine = [move for move in moves if move.kind == kind]
+            table = [(0.0, 0.0, 0.0), *((m.kept, m.seconds, m.reduced) for m in mine)]
+            kinds.append((count, np.array(table)))
+        found = best_total(kinds, self._room, self._best - self._bound)
+        if found is None:
+            return False
+        seconds, counts = found
+        taken: dict[_Move, int] = {}
+        for kind, picked in zip(self._left, counts, strict=True):
+            mine = [move for move in moves if move.kind == kind]
+            taken.update({move: n for move, n in zip(mine, picked[1:], strict=True) if n})
+        self._record(self._base_seconds + seconds, taken)
+        return True
+
+    def _tolerance(self) -> float:
+        return PRECISE * max(self._best, 0.0)
+
+    def _greedy(self) -> None:
+        """A first mix: keep taking the move that saves most among those that fit."""
+        room, seconds = self._room, self._base_seconds
+        left, taken = dict(self._left), dict.fromkeys(range(len(self._moves)), 0)
+        gains = sorted(
+            (i for i, m in enumerate(self._moves) if m.seconds < 0),
+            key=lambda i: (self._moves[i].reduced, self._moves[i].seconds),
+        )
+        for i in gains:
+            move = self._moves[i]
+            fits = left[move.kind] if move.kept <= 0 else int(max(room, 0.0) // move.kept)
+            times = min(left[move.kind], fits)
+            room -= times * move.kept
+            seconds += times * move.seconds
+            left[move.kind] -= times
+            taken[i] += times
+        if room < 0:  # cannot happen: the base fits whenever the level admits a mix
+            return
+        self._record(seconds, {self._moves[i]: n for i, n in taken.items() if n})
+
+    def _record(self, seconds: float, taken: dict[_Move, int]) -> None:
+        if seconds < self._best:
+            self._best = max(seconds, 0.0)
+            self._taken = dict(taken)
+
+    def _descend(
+        self, depth: int, room: float, seconds: float, reduced: float, taken: dict[_Move, int]
+    ) -> None:
+        """Try every count of the move at ``depth``; the reduced costs taken so far bound it."""
+        self._nodes += 1
+        if self._nodes > MOST_NODES:
+            return
+        if self._bound + reduced >= self._best - self._tolerance():
+            return
+        if depth == len(self._moves):
+            if room >= 0:
+                self._record(seconds, taken)
+            return
+        move = self._moves[depth]
+        left = self._left[move.kind]
+        if depth == len(self._moves) - 1:
+            times = left
+            if move.kept > 0:
+                times = min(left, int(max(room, 0.0) // move.kept)) if move.seconds < 0 else 0
+            elif move.seconds >= 0:
+                times = min(left, math.ceil(-room / -move.kept)) if room < 0 < -move.kept else 0
+            after = room - times * move.kept
+            if after >= 0:
+                extra = {**taken, move: times} if times else taken
+                self._record(seconds + times * move.seconds, extra)
+            return
+        for times in range(left + 1):
+            if self._bound + reduced + times * move.reduced >= self._best - self._tolerance():
+                break
+            self._left[move.kind] = left - times
+            self._descend(
+                depth + 1,
+                room - times * move.kept,
+                seconds + times * move.seconds,
+                reduced + times * move.reduced,
+                {**taken, move: times} if times else taken,
+            )
+        self._left[move.kind] = left
+
+    def _parts(self) -> tuple[tuple[int, int, int], ...]:
+        left = dict(self._left)
+        parts = []
+        for move, times in self._taken.items():
+            parts.append((move.kind, move.choice, times))
+            left[move.kind] -= times
+        parts += [(kind, self._base[kind], count) for kind, count in left.items() if count]
+        return tuple(sorted(parts))
