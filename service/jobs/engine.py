@@ -8,7 +8,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from anyio import to_thread
@@ -24,6 +24,7 @@ from service.store import Store, jobs
 
 _SWEEP_SECONDS = 2.0
 _SWEEP_LENGTH = 1000
+_RESTART_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -45,9 +46,9 @@ async def running(
     await quick.warm()
     await pool.warm()
     tasks = [
-        asyncio.create_task(queue.run(runner.execute)),
-        asyncio.create_task(_sweep(store, queue, settings)),
-        asyncio.create_task(completions.run()),
+        asyncio.create_task(_without_end("queue", lambda: queue.run(runner.execute))),
+        asyncio.create_task(_without_end("sweep", lambda: _sweep(store, queue, settings))),
+        asyncio.create_task(_without_end("completions", completions.run)),
     ]
     try:
         yield intake
@@ -59,14 +60,23 @@ async def running(
         await quick.close()
 
 
+async def _without_end(name: str, work: Callable[[], Awaitable[None]]) -> None:
+    """Do ``work`` until cancelled; if it fails, say so and begin again."""
+    while True:
+        try:
+            await work()
+        except DBAPIError as error:
+            _log.warning("The %s waits for the database: %s", name, error)
+        except Exception:
+            _log.exception("The %s failed and begins again", name)
+        await asyncio.sleep(_RESTART_SECONDS)
+
+
 async def _sweep(store: Store, queue: Queue, settings: Settings) -> None:
     """Enqueue what waits and is not carried: after a start, a crash, or a worker's silence."""
     while True:
-        try:
-            waiting = await to_thread.run_sync(_waiting, store, settings)
-            await queue.enqueue_many(waiting)
-        except DBAPIError as error:
-            _log.warning("The database does not answer: %s", error)
+        waiting = await to_thread.run_sync(_waiting, store, settings)
+        await queue.enqueue_many(waiting)
         await asyncio.sleep(_SWEEP_SECONDS)
 
 

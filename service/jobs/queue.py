@@ -44,19 +44,19 @@ class Queue(Protocol):
 
 
 class LocalQueue:
-    """A queue within one process."""
+    """A queue within one process. An id that waits or is at work is not taken in again."""
 
     def __init__(self, hands: int) -> None:
         self._hands = hands
-        self._waiting: asyncio.PriorityQueue[tuple[int, int]] = asyncio.PriorityQueue()
-        self._known: set[int] = set()
+        self._order: asyncio.PriorityQueue[tuple[int, int]] = asyncio.PriorityQueue()
+        self._waiting: set[int] = set()
         self._running: dict[int, asyncio.Task[None]] = {}
 
     async def enqueue(self, job_id: int, priority: int) -> None:
         """Carry a job; a higher priority goes first."""
-        if job_id not in self._known:
-            self._known.add(job_id)
-            self._waiting.put_nowait((-priority, job_id))
+        if job_id not in self._waiting and job_id not in self._running:
+            self._waiting.add(job_id)
+            self._order.put_nowait((-priority, job_id))
 
     async def enqueue_many(self, jobs: Sequence[tuple[int, int]]) -> None:
         """Carry many jobs, given as (id, priority)."""
@@ -65,7 +65,7 @@ class LocalQueue:
 
     async def cancel(self, job_id: int) -> None:
         """Stop the job."""
-        self._known.discard(job_id)
+        self._waiting.discard(job_id)
         if job_id in self._running:
             self._running[job_id].cancel()
 
@@ -77,14 +77,14 @@ class LocalQueue:
 
     async def stats(self) -> QueueStats:
         """How full it is."""
-        return QueueStats(queued=self._waiting.qsize(), running=len(self._running))
+        return QueueStats(queued=len(self._waiting), running=len(self._running))
 
     async def _hand(self, execute: Execute) -> None:
         while True:
-            _, job_id = await self._waiting.get()
-            if job_id not in self._known:
+            _, job_id = await self._order.get()
+            if job_id not in self._waiting:
                 continue
-            self._known.discard(job_id)
+            self._waiting.remove(job_id)
             task = asyncio.ensure_future(execute(job_id))
             self._running[job_id] = task
             try:

@@ -49,7 +49,6 @@ def test_the_sample_answers_are_what_the_solver_says_today() -> None:
     _, out, _ = run("plan", "-", "--json", request=REQUEST)
     found, kept = Plan.model_validate_json(out), Plan.model_validate(sample("plan"))
     assert found.iteration_seconds == pytest.approx(kept.iteration_seconds)
-    assert found.id == kept.id
     _, out, _ = run("evaluate", "-", "--json", request=REQUEST)
     kept_evaluation = Evaluation.model_validate(sample("evaluation"))
     assert Evaluation.model_validate_json(out).iteration_seconds == pytest.approx(
