@@ -1,8 +1,9 @@
 """Candidate runs per stage, and the bounds that drop most of them before any program is solved.
 
-With V stages over L blocks, stage s can start at block s + a and stop at s + 1 + b for
-0 <= a <= b < W, W = L - V + 1: every other stage keeps at least one block. All arrays here have
-shape (V, W, W) and are indexed [s, a, b]; where one stage stops at b the next starts at a = b.
+With V stages over L blocks, the cut before stage s lies somewhere in a window of positions from
+``offset[s]`` on: at first anywhere that leaves every stage a block, later only where a candidate
+run is left. Stage s starts at ``offset[s] + a`` and stops at ``offset[s + 1] + b``; all arrays have
+shape (V, W, W) and are indexed [s, a, b]. Where one stage stops at b the next starts at a = b.
 
 A run is dropped when every plan that uses it is no faster than some limit. Three bounds, all on the
 schedule's own-paths (``solver.partition.paths``): the run's own paths with the cheapest stages
@@ -28,51 +29,87 @@ Cut = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
-class RunTimes:
-    """Seconds of every candidate run; only ``backward`` depends on the stage's memory."""
+class Candidates:
+    """The runs still in question, and their seconds; only ``backward`` depends on the memory.
 
+    ``offset`` has shape (V + 1,); ``runs`` (signatures), ``alive`` and the times (V, W, W).
+    """
+
+    offset: Index
+    runs: Index
+    alive: Bools
     forward: Floats
     backward: Floats
     step: Floats
     before_first: Floats
     after_last: Floats
 
+    @classmethod
+    def all(cls, signatures: Signatures, totals: RunTotals, stages: int) -> Candidates:
+        """Every run that leaves each other stage at least one block, before any recompute."""
+        length = len(signatures.of_run) - 1
+        offset = np.append(np.arange(stages), length)
+        width = np.arange(length - stages + 1)
+        start = np.minimum(offset[:-1, None] + width, length)
+        stop = np.minimum(offset[1:, None] + width, length)
+        runs = signatures.of_run[start[:, :, None], stop[:, None, :]]
+        alive = runs >= 0
+        alive[0, 1:, :] = False
+        alive[-1, :, 1:] = False
+        return cls(
+            offset=offset,
+            runs=runs,
+            alive=alive,
+            forward=totals.forward[runs],
+            backward=totals.backward[runs],
+            step=totals.step[runs],
+            before_first=totals.before_first[runs],
+            after_last=totals.after_last[runs],
+        )
+
+    def keeping(self, alive: Bools) -> Candidates:
+        """Only the runs of ``alive``, a subset, in windows no wider than they need."""
+        if not alive.any():
+            return replace(self, alive=alive)
+        stages, width = alive.shape[0], alive.shape[1]
+        used = np.zeros((stages + 1, width), dtype=bool)
+        used[:-1] |= alive.any(axis=2)
+        used[1:] |= alive.any(axis=1)
+        low = used.argmax(axis=1)
+        high = width - 1 - used[:, ::-1].argmax(axis=1)
+        narrow = int((high - low).max()) + 1
+        if narrow > width // 2:
+            return replace(self, alive=alive)
+        places = np.minimum(low[:, None] + np.arange(narrow), width - 1)
+        inside = low[:, None] + np.arange(narrow) < width
+        at = (np.arange(stages)[:, None, None], places[:-1, :, None], places[1:, None, :])
+        return Candidates(
+            offset=self.offset + low,
+            runs=self.runs[at],
+            alive=alive[at] & inside[:-1, :, None] & inside[1:, None, :],
+            forward=self.forward[at],
+            backward=self.backward[at],
+            step=self.step[at],
+            before_first=self.before_first[at],
+            after_last=self.after_last[at],
+        )
+
+    def with_backward(self, backward: Floats) -> Candidates:
+        """The same runs with other backward times; those infinite are no longer alive."""
+        return replace(self, backward=backward, alive=self.alive & np.isfinite(backward))
+
     @property
     def stages(self) -> int:
         """Number of stages."""
-        return len(self.backward)
+        return len(self.runs)
 
-    def with_backward(self, backward: Floats) -> RunTimes:
-        """The same runs with other backward times."""
-        return replace(self, backward=backward)
+    def cut(self, stage: int, a: int, b: int) -> Cut:
+        """The run behind an index."""
+        return int(self.offset[stage]) + a, int(self.offset[stage + 1]) + b
 
-
-def windows(signatures: Signatures, stages: int) -> Index:
-    """The signature of every candidate run, -1 where start >= stop; shape (V, W, W)."""
-    width = len(signatures.of_run) - stages
-    stage = np.arange(stages)[:, None, None]
-    start = np.arange(width)[None, :, None]
-    stop = np.arange(width)[None, None, :]
-    return np.asarray(signatures.of_run[stage + start, stage + 1 + stop])
-
-
-def possible(runs: Index) -> Bools:
-    """Runs of at least one block; the first stage starts and the last one stops the sequence."""
-    alive = runs >= 0
-    alive[0, 1:, :] = False
-    alive[-1, :, :-1] = False
-    return alive
-
-
-def run_times(totals: RunTotals, runs: Index) -> RunTimes:
-    """Times of every candidate run before any recompute."""
-    return RunTimes(
-        forward=totals.forward[runs],
-        backward=totals.backward[runs],
-        step=totals.step[runs],
-        before_first=totals.before_first[runs],
-        after_last=totals.after_last[runs],
-    )
+    def index(self, stage: int, cut: Cut) -> tuple[int, int]:
+        """The index of a run of the stage's window."""
+        return cut[0] - int(self.offset[stage]), cut[1] - int(self.offset[stage + 1])
 
 
 def sums_before(cost: Floats) -> Floats:
@@ -87,7 +124,7 @@ def sums_before(cost: Floats) -> Floats:
 def sums_after(cost: Floats) -> Floats:
     """Least total of the stages s and later when s starts at a; shape (V + 1, W)."""
     table = np.full((len(cost) + 1, cost.shape[1]), np.inf)
-    table[-1, -1] = 0.0
+    table[-1, 0] = 0.0
     for stage in reversed(range(len(cost))):
         table[stage] = (cost[stage] + table[stage + 1]).min(axis=1)
     return table
@@ -105,64 +142,61 @@ def bottlenecks_before(cost: Floats) -> Floats:
 def bottlenecks_after(cost: Floats) -> Floats:
     """Least of the largest cost among the stages s and later; shape (V + 1, W)."""
     table = np.full((len(cost) + 1, cost.shape[1]), np.inf)
-    table[-1, -1] = -np.inf
+    table[-1, 0] = -np.inf
     for stage in reversed(range(len(cost))):
         table[stage] = np.maximum(cost[stage], table[stage + 1]).min(axis=1)
     return table
 
 
-def plan_bounds(times: RunTimes, paths: OwnPaths, alive: Bools) -> Floats:
+def plan_bounds(candidates: Candidates, paths: OwnPaths) -> Floats:
     """For every run, a lower bound of the makespan of any plan of alive runs that uses it.
 
-    Infinite for runs that are not alive or stand in no plan.
+    Shape (V, W, W); infinite for runs that are not alive or stand in no plan.
     """
-    backward = np.where(alive, times.backward, 0.0)
-    passes = np.where(alive, times.forward + backward, np.inf)
+    alive, forward = candidates.alive, candidates.forward
+    backward = np.where(alive, candidates.backward, 0.0)
+    passes = np.where(alive, forward + backward, np.inf)
     before = sums_before(passes)[:-1, :, None]
     after = sums_after(passes)[1:, None, :]
     connected = np.isfinite(before) & np.isfinite(after) & alive
-    before, after = (
-        np.where(np.isfinite(before), before, 0.0),
-        np.where(np.isfinite(after), after, 0.0),
-    )
+    before = np.where(np.isfinite(before), before, 0.0)
+    after = np.where(np.isfinite(after), after, 0.0)
     # Every own-path starts with stage 0's first forward and ends with stage 0's last backward.
-    ends = np.where(alive[0], times.before_first[0] + 0.0, np.inf).min()
-    ends += np.where(alive[0], times.after_last[0], np.inf).min()
+    first = alive[0]
+    ends = np.where(first, candidates.before_first[0], np.inf).min(initial=np.inf)
+    ends += np.where(first, candidates.after_last[0], np.inf).min(initial=np.inf)
     bound = np.full(passes.shape, -np.inf)
     for family in paths.families:
-        value = family.forward[:, None, None] * times.forward
+        value = family.forward[:, None, None] * forward
         value += family.backward[:, None, None] * backward
         value += before
         if family.after:
             value += family.after * after
         value += family.seconds[:, None, None]
         np.maximum(bound, value, out=bound)
-    bound += times.step
+    bound += candidates.step
     bound += ends
     bound = np.where(connected, bound, np.inf)
     ahead, behind = bottlenecks_before(bound)[:-1, :, None], bottlenecks_after(bound)[1:, None, :]
     return np.asarray(np.maximum(np.maximum(bound, ahead), behind))
 
 
-def cuts_of(choice: list[tuple[int, int]]) -> tuple[Cut, ...]:
-    """Runs [start, stop) from [a, b] per stage."""
-    return tuple((stage + a, stage + 1 + b) for stage, (a, b) in enumerate(choice))
-
-
-def cheapest_plan(cost: Floats) -> tuple[Cut, ...]:
+def cheapest_plan(candidates: Candidates, cost: Floats) -> tuple[Cut, ...]:
     """The plan of least total cost; () if there is none."""
     after = sums_after(cost)
     if not np.isfinite(after[0, 0]):
         return ()
-    choice, start = [], 0
+    cuts, start = [], 0
     for stage, here in enumerate(cost):
         stop = int(np.argmin(here[start] + after[stage + 1]))
-        choice.append((start, stop))
+        cuts.append(candidates.cut(stage, start, stop))
         start = stop
-    return cuts_of(choice)
+    return tuple(cuts)
 
 
-def least_bottleneck_plan(bound: Floats, cost: Floats) -> tuple[Cut, ...]:
+def least_bottleneck_plan(candidates: Candidates, bound: Floats, cost: Floats) -> tuple[Cut, ...]:
     """Of the plans of least bottleneck in ``bound``, the one of least total cost; () if none."""
     limit = float(bottlenecks_after(bound)[0, 0])
-    return cheapest_plan(np.where(bound <= limit, cost, np.inf)) if np.isfinite(limit) else ()
+    if not np.isfinite(limit):
+        return ()
+    return cheapest_plan(candidates, np.where(bound <= limit, cost, np.inf))

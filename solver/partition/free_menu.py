@@ -97,16 +97,18 @@ class FreeMenu(Menu):
             best[room] = np.minimum(best[room], value)
         return best
 
-    def least_bytes(self, counts: Index, states: Floats, in_flight: int) -> Floats:
+    def least_bytes(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
         """Every block at its least: the smallest over the levels of kept and working bytes."""
-        present = counts > 0
-        best = np.full(len(counts), math.inf)
-        for level in self._levels:
-            absent = ~np.isfinite(level.least_kept)
-            kept = counts @ np.where(absent, 0.0, level.least_kept)
-            needed = states + in_flight * kept + level.working + self._reserved
-            best = np.minimum(best, np.where((present & absent).any(axis=1), math.inf, needed))
-        return best
+        least = np.stack([level.least_kept for level in self._levels], axis=1)
+        absent = ~np.isfinite(least)
+        working = np.array([level.working for level in self._levels]) + self._reserved
+        working = np.where((counts > 0) @ absent, math.inf, working)
+        kept = counts @ np.where(absent, 0.0, least)
+        return np.asarray(states + (in_flight[:, None, None] * kept + working).min(axis=2))
+
+    def slowest(self, counts: Index) -> Floats:
+        """Every block at its least kept bytes."""
+        return np.asarray(counts @ np.array([front.seconds[0] for front in self._frontiers]))
 
     def parts(self, mix: Mix) -> tuple[Part, ...]:
         """The choices behind a mix."""

@@ -82,5 +82,9 @@ class Menu(ABC):
         """The choices behind a mix."""
 
     @abstractmethod
-    def least_bytes(self, counts: Index, states: Floats, in_flight: int) -> Floats:
-        """Bytes that runs need at least, reserved bytes included; shape (runs,)."""
+    def least_bytes(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
+        """Bytes that runs need at least, reserved bytes included; shape (in_flights, runs)."""
+
+    @abstractmethod
+    def slowest(self, counts: Index) -> Floats:
+        """Recompute seconds of runs that keep as little as they can; shape (runs,)."""

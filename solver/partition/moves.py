@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from solver.partition.candidates import Bools, Cut, Index, RunTimes
+from solver.partition.candidates import Candidates, Cut, Index
 from solver.partition.paths import OwnPaths
 from solver.schedules.simulate import Floats
 
@@ -14,7 +14,9 @@ MOST = 16
 """Neighbours that are worth an exact simulation, the best by own-paths first."""
 
 
-def neighbours(plan: tuple[Cut, ...], times: RunTimes, paths: OwnPaths) -> list[tuple[Cut, ...]]:
+def neighbours(
+    plan: tuple[Cut, ...], candidates: Candidates, paths: OwnPaths
+) -> list[tuple[Cut, ...]]:
     """Plans with the cuts i .. j moved by one block either way: stage i gains, j + 1 loses one.
 
     Of all such plans those of least own-path bound are returned, at most ``MOST``.
@@ -38,25 +40,22 @@ def neighbours(plan: tuple[Cut, ...], times: RunTimes, paths: OwnPaths) -> list[
         axis=1,
     )
     edges = edges[(np.diff(edges, axis=1) > 0).all(axis=1)]
-    edges = edges[_fitting(edges, times)]
-    value = _own_path_bound(edges, times, paths)
+    value = _own_path_bound(edges, candidates, paths)
     best = np.argsort(value, kind="stable")[:MOST]
+    best = best[np.isfinite(value[best])]
     return [tuple(itertools.pairwise(row)) for row in edges[best].tolist()]
 
 
-def _fitting(edges: Index, times: RunTimes) -> Bools:
-    """Plans whose every stage fits, shape (plans,)."""
-    stage = np.arange(edges.shape[1] - 1)
-    backward = times.backward[stage, edges[:, :-1] - stage, edges[:, 1:] - stage - 1]
-    return np.asarray(np.isfinite(backward).all(axis=1))
-
-
-def _own_path_bound(edges: Index, times: RunTimes, paths: OwnPaths) -> Floats:
-    """The longest own-path of every plan, shape (plans,)."""
-    stage = np.arange(edges.shape[1] - 1)
-    start, stop = edges[:, :-1] - stage, edges[:, 1:] - stage - 1
-    forward = times.forward[stage, start, stop]
-    backward = times.backward[stage, start, stop]
+def _own_path_bound(edges: Index, candidates: Candidates, paths: OwnPaths) -> Floats:
+    """The longest own-path of every plan, shape (plans,); infinite if a run is no candidate."""
+    stage, width = np.arange(edges.shape[1] - 1), candidates.runs.shape[1]
+    places = edges - candidates.offset
+    inside = (places >= 0) & (places < width)
+    places = np.clip(places, 0, width - 1)
+    at = (stage, places[:, :-1], places[:, 1:])
+    usable = (candidates.alive[at] & inside[:, :-1] & inside[:, 1:]).all(axis=1)
+    forward = candidates.forward[at]
+    backward = np.where(usable[:, None], candidates.backward[at], 0.0)
     passes = np.cumsum(forward + backward, axis=1)
     before = passes - forward - backward
     after = passes[:, -1:] - passes
@@ -65,4 +64,4 @@ def _own_path_bound(edges: Index, times: RunTimes, paths: OwnPaths) -> Floats:
         length = before + family.after * after + family.seconds
         length = length + family.forward * forward + family.backward * backward
         value = np.maximum(value, length.max(axis=1))
-    return value
+    return np.where(usable, value, np.inf)

@@ -1,7 +1,7 @@
 """The partition program, solved with OR-Tools.
 
 Sets: stages s, candidate runs r = [a, b] of s (``candidates.py``). Coefficients: F[r], B[s, r] and
-the once-per-iteration times of ``RunTimes``. ::
+the once-per-iteration times. ::
 
     minimise   T
     over       y[s, r] in {0, 1},  T >= 0
@@ -26,7 +26,7 @@ import numpy as np
 from ortools.math_opt.python import mathopt
 
 from solver.errors import SolverFailed
-from solver.partition.candidates import Bools, Cut, RunTimes, cuts_of
+from solver.partition.candidates import Candidates, Cut
 from solver.schedules import Path
 
 
@@ -39,8 +39,7 @@ class ProgramResult:
 
 
 def solve_program(
-    times: RunTimes,
-    alive: Bools,
+    candidates: Candidates,
     paths: list[Path],
     send_seconds: float,
     relative_gap: float,
@@ -51,20 +50,20 @@ def solve_program(
     Raises:
         SolverFailed: If the solver gives neither a solution nor a proof that there is none.
     """
-    program = _Program(times, alive)
+    program = _Program(candidates)
     program.add_cover()
     program.add_paths(paths, send_seconds)
     return program.solve(relative_gap, time_limit_seconds)
 
 
 class _Program:
-    def __init__(self, times: RunTimes, alive: Bools) -> None:
-        self.times = times
+    def __init__(self, candidates: Candidates) -> None:
+        self.candidates = candidates
         self.model = mathopt.Model(name="partition")
         self.makespan = self.model.add_variable(lb=0.0, name="T")
         self.runs: list[list[tuple[int, int, mathopt.Variable]]] = []
-        for stage in range(times.stages):
-            starts, stops = np.nonzero(alive[stage])
+        for stage in range(candidates.stages):
+            starts, stops = np.nonzero(candidates.alive[stage])
             self.runs.append(
                 [
                     (start, stop, self.model.add_binary_variable())
@@ -75,7 +74,7 @@ class _Program:
 
     def add_cover(self) -> None:
         """(cover): the stages' runs follow one another without gap."""
-        first = [y for start, _, y in self.runs[0] if start == 0]
+        first = [y for _, _, y in self.runs[0]]
         self.model.add_linear_constraint(mathopt.fast_sum(first) == 1.0)
         for here, following in zip(self.runs[:-1], self.runs[1:], strict=True):
             balance: dict[int, list[mathopt.LinearTerm | mathopt.Variable]] = defaultdict(list)
@@ -91,7 +90,7 @@ class _Program:
         key = (part, stage)
         if key not in self._stage_variables:
             variable = self.model.add_variable(lb=0.0, name=f"{part}[{stage}]")
-            seconds = getattr(self.times, part)[stage]
+            seconds = getattr(self.candidates, part)[stage]
             terms = [float(seconds[start, stop]) * y for start, stop, y in self.runs[stage]]
             self.model.add_linear_constraint(mathopt.fast_sum(terms) == variable)
             self._stage_variables[key] = variable
@@ -118,7 +117,7 @@ class _Program:
             ends = [("before_first", path.first), ("after_last", path.last)]
             ends += [("step", stage) for stage in path.step]
             for part, stage in ends:
-                if stage is not None and getattr(self.times, part)[stage].any():
+                if stage is not None and getattr(self.candidates, part)[stage].any():
                     terms.append(1.0 * self.stage_time(part, stage))
             self.model.add_linear_constraint(
                 mathopt.fast_sum(terms) + path.sends * send_seconds <= self.makespan
@@ -127,7 +126,7 @@ class _Program:
     def _path_terms(self, path: Path) -> list[mathopt.LinearTerm]:
         """The path's length with runs of equal crossings taken from the prefix sums."""
         terms: list[mathopt.LinearTerm] = []
-        stages = self.times.stages
+        stages = self.candidates.stages
         stage = 0
         while stage < stages:
             crossings = path.forward[stage]
@@ -171,5 +170,6 @@ class _Program:
                 return ProgramResult(None, bound)
             raise SolverFailed(f"HiGHS ended the partition program with {reason.value}.")
         values = result.variable_values()
-        choice = [max(runs, key=lambda run: values[run[2]])[:2] for runs in self.runs]
-        return ProgramResult(cuts_of(choice), bound)
+        chosen = [max(runs, key=lambda run: values[run[2]]) for runs in self.runs]
+        cuts = [self.candidates.cut(stage, a, b) for stage, (a, b, _) in enumerate(chosen)]
+        return ProgramResult(tuple(cuts), bound)

@@ -51,12 +51,19 @@ class RuledMenu(Menu):
         """The rule's parts that made this mix."""
         return self._by_mix[mix]
 
-    def least_bytes(self, counts: Index, states: Floats, in_flight: int) -> Floats:
+    def least_bytes(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
         """The rule's own bytes."""
         parts = [self._rule(tuple(row)) for row in counts.tolist()]
         return np.array(
-            [self._bytes(p, s, in_flight) for p, s in zip(parts, states.tolist(), strict=True)]
+            [
+                [self._bytes(p, s, flight) for p, s in zip(parts, states.tolist(), strict=True)]
+                for flight in in_flight.tolist()
+            ]
         )
+
+    def slowest(self, counts: Index) -> Floats:
+        """The rule's own seconds."""
+        return np.array([self._seconds(self._rule(tuple(row))) for row in counts.tolist()])
 
     @property
     def _limit(self) -> float:

@@ -12,22 +12,18 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.candidates import (
-    Bools,
+    Candidates,
     Cut,
-    RunTimes,
     bottlenecks_after,
     cheapest_plan,
     least_bottleneck_plan,
     plan_bounds,
-    possible,
-    run_times,
-    windows,
 )
 from solver.partition.menu import Menu, Mix
 from solver.partition.moves import neighbours
@@ -105,13 +101,12 @@ class PartitionProblem:
         self._costs, self._menu, self._schedule = costs, menu, schedule
         self._signatures = signatures(costs.sequence, len(costs.blocks))
         self._totals = run_totals(costs, self._signatures.counts)
-        self._runs = windows(self._signatures, schedule.stages)
         self._in_flight = np.array([schedule.in_flight(s) for s in range(schedule.stages)])
         self._own = own_paths(schedule, costs.send_seconds)
-        self._times = run_times(self._totals, self._runs)
-        needed = self._least_bytes()
-        self._fits = possible(self._runs) & (needed <= costs.capacity_bytes * (1 + 1e-12))
-        self._bounds = plan_bounds(self._times, self._own, self._fits)
+        everything = Candidates.all(self._signatures, self._totals, schedule.stages)
+        fits = self._least_bytes(everything) <= costs.capacity_bytes * (1 + 1e-12)
+        self._candidates = replace(everything, alive=everything.alive & fits)
+        self._bounds = plan_bounds(self._candidates, self._own)
         self._best: tuple[float, tuple[Cut, ...]] = (np.inf, ())
         self._pruned_at = np.inf  # every plan with a dropped run is at least this slow
         self._rows: list[Path] = []
@@ -155,61 +150,58 @@ class PartitionProblem:
 
     def _narrow_and_solve(self, relative_gap: float) -> float:
         """Steps 1 to 4; a bound of every plan that was not dropped."""
-        alive = self._fits
-        self._first_plans(self._times, self._bounds)
-        alive = self._drop(self._times, alive)
-        backward = self._optimistic(alive)
-        times = self._times.with_backward(backward)
-        alive = alive & np.isfinite(backward)
-        self._first_plans(times, plan_bounds(times, self._own, alive))
-        self._improve(times)
-        alive = self._drop(times, alive)
-        times, alive = self._exact(times, alive)
-        if not alive.any():
-            return np.inf
-        self._first_plans(times, plan_bounds(times, self._own, alive))
-        alive = self._drop(times, alive)
-        return self._add_rows(times, alive, relative_gap) if alive.any() else np.inf
+        candidates = self._candidates
+        self._try([plan for plan in [self._cautious_plan()] if plan])
+        candidates = self._drop(candidates)
+        candidates = candidates.with_backward(self._optimistic(candidates))
+        self._first_plans(candidates)
+        self._improve(candidates)
+        candidates = self._exact(self._drop(candidates))
+        self._first_plans(candidates)
+        candidates = self._drop(candidates)
+        return self._add_rows(candidates, relative_gap) if candidates.alive.any() else np.inf
 
     # -- menus ------------------------------------------------------------------------------
 
-    def _least_bytes(self) -> Floats:
+    def _least_bytes(self, candidates: Candidates) -> Floats:
         """Bytes that every run needs at least, shape (V, W, W)."""
         distinct, which = np.unique(self._in_flight, return_inverse=True)
         counts, states = self._signatures.counts, self._totals.states
-        needed = np.stack([self._menu.least_bytes(counts, states, int(q)) for q in distinct])
-        return np.asarray(needed[which[:, None, None], self._runs])
+        needed = self._menu.least_bytes(counts, states, distinct)
+        return np.asarray(needed[which[:, None, None], candidates.runs])
 
-    def _optimistic(self, alive: Bools) -> Floats:
+    def _optimistic(self, candidates: Candidates) -> Floats:
         """Backward times with a bound of the recompute that each alive run's memory asks for."""
-        stage, start, stop = np.nonzero(alive)
-        signature = self._runs[stage, start, stop]
+        stage, start, stop = np.nonzero(candidates.alive)
+        signature = candidates.runs[stage, start, stop]
         flights = self._in_flight[stage]
-        pairs, which = np.unique(
-            np.stack([signature, flights], axis=1), axis=0, return_inverse=True
-        )
+        most = int(flights.max(initial=0))
+        key, which = np.unique(signature * (most + 1) + flights, return_inverse=True)
+        of_run, flight = np.divmod(key, most + 1)
         extra = self._menu.bounds(
-            self._signatures.counts[pairs[:, 0]], self._totals.states[pairs[:, 0]], pairs[:, 1]
+            self._signatures.counts[of_run], self._totals.states[of_run], flight
         )
-        backward = np.full(alive.shape, np.inf)
-        backward[stage, start, stop] = (
-            self._totals.backward[signature] + extra[np.asarray(which).ravel()]
-        )
+        backward = np.full(candidates.alive.shape, np.inf)
+        backward[stage, start, stop] = self._totals.backward[signature] + extra[which]
         return backward
 
-    def _exact(self, times: RunTimes, alive: Bools) -> tuple[RunTimes, Bools]:
+    def _exact(self, candidates: Candidates) -> Candidates:
         """Exact recompute times of the runs still alive, and what they leave alive."""
-        backward = times.backward.copy()
-        seen = np.zeros_like(alive)
-        while (fresh := alive & ~seen).any():
-            seen |= fresh
-            for stage, start, stop in zip(*(a.tolist() for a in np.nonzero(fresh)), strict=True):
-                mix = self._mix(stage, (stage + start, stage + 1 + stop))
-                base = self._totals.backward[self._runs[stage, start, stop]]
-                backward[stage, start, stop] = np.inf if mix is None else base + mix.bound
-            times = times.with_backward(backward)
-            alive = self._drop(times, alive & np.isfinite(backward))
-        return times, alive
+        seen: set[tuple[int, Cut]] = set()
+        while True:
+            backward = candidates.backward.copy()
+            fresh = 0
+            for at in zip(*(axis.tolist() for axis in np.nonzero(candidates.alive)), strict=True):
+                run = (at[0], candidates.cut(*at))
+                if run not in seen:
+                    mix = self._mix(*run)
+                    base = self._totals.backward[candidates.runs[at]]
+                    backward[at] = np.inf if mix is None else base + mix.bound
+                    seen.add(run)
+                    fresh += 1
+            if not fresh:
+                return candidates
+            candidates = self._drop(candidates.with_backward(backward))
 
     def _mix(self, stage: int, cut: Cut) -> Mix | None:
         signature = int(self._signatures.of_run[cut])
@@ -246,6 +238,8 @@ class PartitionProblem:
 
     def _try(self, plans: list[tuple[Cut, ...]]) -> bool:
         """Simulate plans; remember the best. Whether it improved."""
+        if not plans:
+            return False
         makespans = self._simulate(plans).makespan
         at = int(np.argmin(makespans))
         if makespans[at] < self._best[0] * (1 - EXACT):
@@ -253,22 +247,29 @@ class PartitionProblem:
             return True
         return False
 
-    def _first_plans(self, times: RunTimes, bounds: Floats) -> None:
+    def _first_plans(self, candidates: Candidates) -> None:
         """Plans of least bottleneck, and of least sum within a little more than that."""
-        loads = times.forward + times.backward
+        bounds = plan_bounds(candidates, self._own)
+        loads = candidates.forward + candidates.backward
         least = float(bottlenecks_after(bounds)[0, 0])
-        plans = {least_bottleneck_plan(bounds, bounds)}
+        plans = {least_bottleneck_plan(candidates, bounds, bounds)}
         for slack in (1.0, 1.01, 1.05):
-            plans.add(cheapest_plan(np.where(bounds <= least * slack, loads, np.inf)))
-        found = sorted(plan for plan in plans if plan)
-        if found:
-            self._try(found)
+            within = np.where(bounds <= least * slack, loads, np.inf)
+            plans.add(cheapest_plan(candidates, within))
+        self._try(sorted(plan for plan in plans if plan))
 
-    def _improve(self, times: RunTimes) -> None:
+    def _cautious_plan(self) -> tuple[Cut, ...]:
+        """A plan of least bottleneck as if every block were recomputed."""
+        candidates = self._candidates
+        slowest = self._menu.slowest(self._signatures.counts)[candidates.runs]
+        slow = candidates.with_backward(candidates.backward + slowest)
+        bounds = plan_bounds(slow, self._own)
+        return least_bottleneck_plan(slow, bounds, bounds)
+
+    def _improve(self, candidates: Candidates) -> None:
         """Move blocks between stages, judged by the own-paths first, while that helps."""
         while self._best[1] and time.monotonic() < self._deadline:
-            moved = neighbours(self._best[1], times, self._own)
-            if not moved or not self._try(moved):
+            if not self._try(neighbours(self._best[1], candidates, self._own)):
                 return
 
     # -- bounds -----------------------------------------------------------------------------
@@ -277,22 +278,22 @@ class PartitionProblem:
         """Makespan that a plan must beat to matter."""
         return min(self._best[0] * (1 - EXACT), self._cutoff)
 
-    def _drop(self, times: RunTimes, alive: Bools) -> Bools:
+    def _drop(self, candidates: Candidates) -> Candidates:
         """Drop runs whose plans are all too slow, until nothing changes."""
         limit = self._limit()
-        while alive.any():
-            bounds = plan_bounds(times, self._own, alive)
-            kept = alive & (bounds < limit)
-            dropped = bounds[alive & ~kept]
+        while candidates.alive.any():
+            bounds = plan_bounds(candidates, self._own)
+            kept = candidates.alive & (bounds < limit)
+            dropped = bounds[candidates.alive & ~kept]
             if not dropped.size:
-                return alive
+                break
             self._pruned_at = min(self._pruned_at, max(float(dropped.min()), limit))
-            alive = kept
-        return alive
+            candidates = candidates.keeping(kept)
+        return candidates
 
-    def _add_rows(self, times: RunTimes, alive: Bools, relative_gap: float) -> float:
+    def _add_rows(self, candidates: Candidates, relative_gap: float) -> float:
         """Solve, simulate, add the critical path, again; the best bound proved."""
-        gap = EXACT if int(alive.sum()) <= SMALL else relative_gap
+        gap = EXACT if int(candidates.alive.sum()) <= SMALL else relative_gap
         self._rows = self._own.paths()
         bound = 0.0
         for _ in range(MOST_ROUNDS):
@@ -300,7 +301,7 @@ class PartitionProblem:
             if left <= 0:
                 break
             self._rounds += 1
-            result = solve_program(times, alive, self._rows, self._costs.send_seconds, gap, left)
+            result = solve_program(candidates, self._rows, self._costs.send_seconds, gap, left)
             bound = max(bound, result.bound)
             if result.cuts is None or bound >= self._limit():
                 break
@@ -334,11 +335,13 @@ class PartitionProblem:
 
     def _shortfall(self) -> Infeasible:
         """Under least memory everywhere: the partition whose worst stage misses least."""
-        needed = np.where(possible(self._runs), self._least_bytes(), np.inf)
-        plan = least_bottleneck_plan(needed, needed)
+        everything = Candidates.all(self._signatures, self._totals, self._schedule.stages)
+        needed = np.where(everything.alive, self._least_bytes(everything), np.inf)
+        plan = least_bottleneck_plan(everything, needed, needed)
         usage = [
-            float(needed[stage, start - stage, stop - stage - 1])
-            for stage, (start, stop) in enumerate(plan)
+            float(needed[stage, a, b])
+            for stage, cut in enumerate(plan)
+            for a, b in [everything.index(stage, cut)]
         ]
         worst = int(np.argmax(usage))
         return Infeasible(worst, usage[worst] - self._costs.capacity_bytes, usage[worst])
