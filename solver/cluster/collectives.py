@@ -50,6 +50,9 @@ class Links:
     ``inter_bandwidth``: one device's share of its node's network cards.
     ``mesh``: ranks of a node are wired pairwise, so a group of r of the ``node`` devices reaches
     only (r - 1) / (node - 1) of the bandwidth (MI300X, Ascend 910B).
+    ``card_sharing``: share of its cards' bandwidth that a group with some but not all ranks of a
+    node gets, where nodes have fewer cards than devices: groups do not know which card the others
+    chose. 1 where every device has its own card.
     Latencies in seconds: ``base`` per call, ``intra_hop`` and ``inter_hop`` per step.
     """
 
@@ -63,6 +66,7 @@ class Links:
     inter_hop: float
     tree_bandwidth: float
     mesh: bool = False
+    card_sharing: float = 1.0
 
     def ring_bandwidth(self, group: Group) -> float:
         """Bytes per second through each rank of a ring over ``group``.
@@ -74,6 +78,8 @@ class Links:
         if group.nodes == 1:
             return intra
         inter = group.per_node * self.inter_bandwidth
+        if 1 < group.per_node < self.node:
+            inter *= self.card_sharing
         return min(intra, inter) if group.per_node > 1 else inter
 
     def _share(self, group: Group) -> float:

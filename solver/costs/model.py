@@ -18,6 +18,7 @@ from solver.costs.calibration import Calibration, calibration, software_of
 from solver.costs.machine import Machine
 from solver.costs.pipeline import Block, PipelineCosts, Work
 from solver.costs.sharding import Sharding, sharding
+from solver.costs.workspaces import on_device, workspace_bytes
 from solver.layouts.layout import Layout
 from solver.request import Precision, Training
 from solver.workload.architecture import (
@@ -27,6 +28,7 @@ from solver.workload.architecture import (
     Layer,
     MixtureOfExperts,
 )
+from solver.workload.implementation import DEFAULT_IMPLEMENTATION, Implementation
 from solver.workload.parameters import attention_parameters
 
 Granularity = Literal["layer", "half"]
@@ -39,6 +41,7 @@ def pipeline_costs(
     layout: Layout,
     granularity: Granularity = "layer",
     efficiencies: Calibration | None = None,
+    implementation: Implementation = DEFAULT_IMPLEMENTATION,
 ) -> PipelineCosts:
     """Seconds and bytes of every block under ``layout``, on one device and per micro-batch.
 
@@ -50,7 +53,9 @@ def pipeline_costs(
         granularity: Whole layers, or attention and MLP halves as blocks of their own (layers whose
             halves run side by side stay whole).
         efficiencies: A calibration other than the catalogue's for this device.
+        implementation: The framework's settings that memory depends on.
     """
+    implementation = on_device(implementation, cluster.device)
     found = efficiencies or calibration(cluster.device.name, software_of(training, layout))
     machine = machine_of(cluster, training, found)
     shard = sharding(training, layout, cluster.domain_size)
@@ -66,6 +71,7 @@ def pipeline_costs(
         layout.pipeline_parallel,
         software.send_occupancy * send_seconds * stages_per_layer,
         granularity,
+        implementation,
     )
     reserve = _reserve()
     return PipelineCosts(
@@ -83,6 +89,8 @@ def pipeline_costs(
         gather_overlap=software.gather_overlap,
         fixed_seconds=software.iteration_seconds
         + _tied_embedding_seconds(architecture, layout, shard, machine),
+        workspace_bytes=workspace_bytes(architecture, training, shard, implementation),
+        boundary_bytes=boundary,
     )
 
 
@@ -121,6 +129,7 @@ def machine_of(cluster: Cluster, training: Training, found: Calibration) -> Mach
         inter_hop=efficiency.inter_hop_seconds,
         tree_bandwidth=efficiency.tree_fraction,
         mesh=device.mesh,
+        card_sharing=efficiency.card_sharing if _cards_are_shared(cluster) else 1.0,
     )
     half = training.precision if training.precision is Precision.FP32 else Precision.BF16
     fp8 = device.fp8_flops
@@ -133,6 +142,12 @@ def machine_of(cluster: Cluster, training: Training, found: Calibration) -> Mach
         calibration=found,
         fp8=training.precision is Precision.FP8 and fp8 is not None,
     )
+
+
+def _cards_are_shared(cluster: Cluster) -> bool:
+    """Whether a node has fewer cards than devices: each has at most half of its usual share."""
+    usual = cluster.device.inter_node_bytes_per_second
+    return cluster.inter_node_bytes_per_second <= usual / 2
 
 
 def _send_seconds(boundary: float, shard: Sharding, machine: Machine, layout: Layout) -> float:
@@ -164,11 +179,20 @@ def _blocks(
     pipeline_parallel: int,
     boundary_seconds: float,
     granularity: Granularity,
+    implementation: Implementation,
 ) -> tuple[tuple[Block, ...], tuple[int, ...]]:
     """The block kinds and the sequence that indexes them."""
     if granularity == "half":
         boundary_seconds /= 2
-    builder = Builder(architecture, training, shard, machine, pipeline_parallel, boundary_seconds)
+    builder = Builder(
+        architecture,
+        training,
+        shard,
+        machine,
+        pipeline_parallel,
+        boundary_seconds,
+        implementation,
+    )
     blocks = [builder.embedding()]
     sequence = [0]
     kinds: dict[Layer, tuple[int, ...]] = {}
@@ -180,6 +204,9 @@ def _blocks(
             kinds[layer] = tuple(range(len(blocks), len(blocks) + len(made)))
             blocks.extend(made)
         sequence.extend(kinds[layer] * count)
+    if architecture.multi_token_prediction:
+        sequence.extend([len(blocks)] * architecture.multi_token_prediction)
+        blocks.append(builder.prediction(architecture.layers[-1][0]))
     sequence.append(len(blocks))
     blocks.append(builder.head())
     return tuple(blocks), tuple(sequence)
