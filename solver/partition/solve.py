@@ -113,6 +113,11 @@ class PartitionProblem:
         self._rounds = 0
 
     @property
+    def schedule(self) -> Schedule:
+        """The schedule whose stages are filled."""
+        return self._schedule
+
+    @property
     def bound(self) -> float:
         """Proved for every plan of this layout, recompute left out."""
         return float(self._bounds.min()) + self._costs.fixed_seconds

@@ -1,21 +1,24 @@
 """The search over layouts: the best first, until no other can be better.
 
-Each layout gets a cheap lower bound; in the order of those bounds each is solved exactly, and given
-up as soon as its own bound passes the best plan found. What was given up, and at which bound, is
-the proof.
+Bounds of a layout come in stages, each dearer and tighter than the last: from the work alone
+(``bound.py``), then from the cuts that the memory allows. The layout of least bound is always next:
+it gets its next bound, or if it has them all it is solved exactly, and given up as soon as its own
+bound passes the best plan found. What was given up, and at which bound, is the proof.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from solver.costs.pipeline import PipelineCosts
 from solver.errors import BadRequest
 from solver.layouts import Layout
 from solver.partition.menu import Menu
-from solver.partition.solve import Dominated, Infeasible, Partition, solve_partition
+from solver.partition.solve import Dominated, Infeasible, Partition, PartitionProblem
 from solver.progress import Progress
 from solver.schedules import Schedule, make_schedule
 from solver.search.bound import quick_bound
@@ -62,54 +65,124 @@ def search(
 
     A layout's ``costs_of`` may be called twice; it should be cheap or remember.
     """
-    deadline = time.monotonic() + time_limit_seconds
-    ranked = []
-    for position, layout in enumerate(layouts):
-        costs = costs_of(layout)
-        ranked.append((quick_bound(costs, layout.pipeline_parallel), position, layout, costs))
-    ranked.sort(key=lambda entry: entry[:2])
+    return _Search(layouts, costs_of, menu_of, relative_gap, time_limit_seconds, progress).run()
 
-    found: Found | None = None
-    nearest: tuple[Layout, Infeasible] | None = None
-    proved = float("inf")  # every layout done with is at least this slow, the winner's bound apart
-    pruned = infeasible = unfinished = 0
-    for done, (bound, _, layout, costs) in enumerate(ranked):
-        best = found.partition.makespan if found else float("inf")
-        if progress is not None:
-            progress(Progress(best if found else None, min(bound, best), done, len(ranked)))
-        if bound >= best:
-            pruned += len(ranked) - done
-            proved = min(proved, bound)
-            break
-        left = deadline - time.monotonic()
-        if left <= 0:
-            unfinished += len(ranked) - done
-            proved = min(proved, bound)
-            break
-        menu, schedule = menu_of(costs), _schedule(layout, costs)
-        result = solve_partition(
-            costs,
-            menu,
-            schedule,
-            relative_gap=relative_gap,
-            time_limit_seconds=left,
-            cutoff=best,
+
+@dataclass(order=True)
+class _Open:
+    """A layout in question, ordered by its bound so far."""
+
+    bound: float
+    position: int
+    layout: Layout = field(compare=False)
+    costs: PipelineCosts = field(compare=False)
+    problem: PartitionProblem | None = field(compare=False, default=None)
+    menu: Menu | None = field(compare=False, default=None)
+
+
+class _Search:
+    def __init__(
+        self,
+        layouts: tuple[Layout, ...],
+        costs_of: Callable[[Layout], PipelineCosts],
+        menu_of: Callable[[PipelineCosts], Menu],
+        relative_gap: float,
+        time_limit_seconds: float,
+        progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self._menu_of, self._relative_gap, self._tell = menu_of, relative_gap, progress
+        self._deadline = time.monotonic() + time_limit_seconds
+        self._open: list[_Open] = []
+        for position, layout in enumerate(layouts):
+            costs = costs_of(layout)
+            bound = quick_bound(costs, layout.pipeline_parallel)
+            heappush(self._open, _Open(bound, position, layout, costs))
+        self._considered = len(layouts)
+        self._found: Found | None = None
+        self._nearest: tuple[Layout, Infeasible] | None = None
+        self._proved = math.inf  # all layouts done with are this slow, the winner's bound apart
+        self._pruned = self._infeasible = self._done = 0
+
+    @property
+    def _best(self) -> float:
+        return self._found.partition.makespan if self._found else math.inf
+
+    def run(self) -> Outcome:
+        """Go on while some layout might still be better, and time is left."""
+        while self._open and self._open[0].bound < self._best:
+            if time.monotonic() >= self._deadline:
+                break
+            self._report()
+            layout = heappop(self._open)
+            if layout.problem is None:
+                self._bound(layout)
+            else:
+                self._solve(layout, layout.problem, layout.menu)
+        return self._outcome()
+
+    def _bound(self, layout: _Open) -> None:
+        """The second bound: cuts that the memory allows."""
+        layout.menu = self._menu_of(layout.costs)
+        schedule = _schedule(layout.layout, layout.costs)
+        layout.problem = PartitionProblem(layout.costs, layout.menu, schedule)
+        layout.bound = max(layout.bound, layout.problem.bound)
+        heappush(self._open, layout)
+
+    def _solve(self, layout: _Open, problem: PartitionProblem, menu: Menu | None) -> None:
+        assert menu is not None
+        self._done += 1
+        result = problem.solve(
+            relative_gap=self._relative_gap,
+            time_limit_seconds=max(self._deadline - time.monotonic(), 0.0),
+            cutoff=self._best,
         )
-        if isinstance(result, Infeasible):
-            infeasible += 1
-            if nearest is None or result.missing_bytes < nearest[1].missing_bytes:
-                nearest = (layout, result)
-        elif isinstance(result, Dominated):
-            pruned += 1
-            proved = min(proved, max(result.lower_bound, bound))
-        elif result.makespan < best:
-            if found is not None:
-                proved = min(proved, found.partition.lower_bound)
-            found = Found(layout, costs, menu, schedule, result)
-        else:
-            proved = min(proved, result.lower_bound)
-    lower = min(proved, found.partition.lower_bound) if found else proved
-    return Outcome(found, lower, nearest, len(ranked), pruned, infeasible, unfinished)
+        if isinstance(result, Dominated):
+            self._pruned += 1
+            self._proved = min(self._proved, max(result.lower_bound, layout.bound))
+        elif isinstance(result, Partition):
+            self._keep(Found(layout.layout, layout.costs, menu, problem.schedule, result))
+
+    def _keep(self, candidate: Found) -> None:
+        """Let the faster of two be the winner; the other's bound enters the proof."""
+        loser: Found | None = candidate
+        if candidate.partition.makespan < self._best:
+            loser, self._found = self._found, candidate
+        if loser is not None:
+            self._proved = min(self._proved, loser.partition.lower_bound)
+
+    def _report(self) -> None:
+        if self._tell is not None:
+            incumbent = self._best if self._found else None
+            bound = min(self._open[0].bound, self._best)
+            self._tell(Progress(incumbent, bound, self._done, self._considered))
+
+    def _outcome(self) -> Outcome:
+        left = [entry for entry in self._open if math.isfinite(entry.bound)]
+        misfits = [entry for entry in self._open if not math.isfinite(entry.bound)]
+        better = [entry for entry in left if entry.bound < self._best]
+        lower = min([self._proved, *(entry.bound for entry in left)])
+        if self._found is not None:
+            lower = min(lower, self._found.partition.lower_bound)
+        elif not left:
+            self._find_nearest(misfits)
+        return Outcome(
+            found=self._found,
+            lower_bound=lower,
+            nearest=self._nearest,
+            considered=self._considered,
+            pruned=self._pruned + len(left) - len(better),
+            infeasible=len(misfits),
+            unfinished=len(better),
+        )
+
+    def _find_nearest(self, misfits: list[_Open]) -> None:
+        """Of the layouts that cannot fit, the one that misses least memory."""
+        for entry in sorted(misfits, key=lambda entry: entry.position):
+            assert entry.problem is not None
+            result = entry.problem.solve()
+            assert isinstance(result, Infeasible)
+            if self._nearest is None or result.missing_bytes < self._nearest[1].missing_bytes:
+                self._nearest = (entry.layout, result)
 
 
 def _schedule(layout: Layout, costs: PipelineCosts) -> Schedule:

@@ -56,22 +56,19 @@ def _split(layout: LayoutAnswer, stages: list[Stage], notes: list[str]) -> list[
         words.append(word)
     if any(word == "E" for word in words):
         notes.append("A stage without layers is known to hang in some Megatron-LM releases.")
-    return [f"--pipeline-model-parallel-layout '{'|'.join(_folded(words))}'"]
+    return [f"--pipeline-model-parallel-layout '{_folded(words)}'"]
 
 
 _ENDS = ("embedding", "head")
 
 
-def _folded(words: list[str]) -> list[str]:
-    """Runs of equal stages as ``(word|)*n``, which Megatron-LM unrolls."""
-    parts: list[str] = []
+def _folded(words: list[str]) -> str:
+    """Stages in order; runs of more than two equal ones as ``(word|)*n``."""
+    text = ""
     for word, group in groupby(words):
         count = len(list(group))
-        if count > 2 and "*" not in word:
-            parts.append(f"({word}|)*{count}")
-        else:
-            parts += [word] * count
-    return parts
+        text += f"({word}|)*{count}" if count > 2 else f"{word}|" * count
+    return text.removesuffix("|")
 
 
 def _recompute(stages: list[Stage]) -> tuple[list[str], list[str]]:
