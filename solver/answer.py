@@ -72,6 +72,7 @@ def _stage(
 ) -> plan.Stage:
     time = assessment.times[position]
     memory = assessment.memory[schedule.device(position)]
+    allocated = assessment.allocated[schedule.device(position)]
     chunked = schedule.virtual_stages > 1
     names = [costs.blocks[kind].name for kind in costs.sequence[stage.start : stage.stop]]
     return plan.Stage(
@@ -83,6 +84,9 @@ def _stage(
         recompute_seconds=time.recompute,
         in_flight=assessment.in_flight[position],
         peak_memory_bytes=memory.total,
+        allocated_peak_bytes=allocated.peak,
+        allocated_steady_bytes=allocated.steady,
+        allocated_peak_at=allocated.moment.value,
         memory=_memory(memory),
         recompute=[
             plan.BlockRecompute(

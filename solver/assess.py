@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solver.costs.pipeline import Account, Block, PipelineCosts, States
+from solver.memory import Allocated, allocated
 from solver.partition.stages import Stage
 from solver.schedules import Schedule, StageTimes, Work, critical_path, schedule_graph, simulate
 
@@ -57,11 +58,12 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Assessment:
-    """The exact time and memory of a plan; ``memory`` is by device, ``times`` by stage."""
+    """The exact time and memory of a plan; memory is by device, ``times`` by stage."""
 
     makespan: float
     times: tuple[StageTime, ...]
     memory: tuple[DeviceMemory, ...]
+    allocated: tuple[Allocated, ...]
     in_flight: tuple[int, ...]
     seconds: Seconds
     capacity_bytes: float
@@ -98,6 +100,9 @@ def assess(costs: PipelineCosts, schedule: Schedule, stages: tuple[Stage, ...]) 
         times=times,
         memory=tuple(
             _device_memory(costs, schedule, stages, device) for device in range(schedule.devices)
+        ),
+        allocated=tuple(
+            allocated(costs, schedule, stages, device) for device in range(schedule.devices)
         ),
         in_flight=tuple(schedule.in_flight(stage) for stage in range(schedule.stages)),
         seconds=_seconds(costs, schedule, stages, times, makespan, sends),

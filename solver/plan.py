@@ -40,6 +40,8 @@ class LayoutAnswer(Answer):
     sequence_parallel: bool
     zero_stage: int
     schedule: str
+    expert_tensor_parallel: int = 1
+    interleaving_group: int | None = None
 
 
 class StageMemory(Answer):
@@ -79,7 +81,21 @@ class Stage(Answer):
     backward_seconds: float = Field(description="One micro-batch, recompute included.")
     recompute_seconds: float
     in_flight: int
-    peak_memory_bytes: float
+    peak_memory_bytes: float = Field(
+        description="What the stage's device needs at most, the reserve included; plans are made "
+        "with this."
+    )
+    allocated_peak_bytes: float = Field(
+        default=0.0,
+        description="What the allocator of the stage's device hands out at most: no context, "
+        "communicators or slack, and every tensor freed when it is.",
+    )
+    allocated_steady_bytes: float = Field(
+        default=0.0, description="What it still holds between iterations."
+    )
+    allocated_peak_at: str | None = Field(
+        default=None, description="Where that peak falls: forward, backward or optimizer step."
+    )
     memory: StageMemory
     recompute: list[BlockRecompute]
 

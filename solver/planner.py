@@ -5,6 +5,7 @@ request -> question (layouts, costs) -> menus -> partition -> search -> verified
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -53,7 +54,7 @@ def plan(
     outcome = search(
         asked.layouts,
         asked.costs,
-        lambda costs: policy_menu(costs, request.recompute),
+        lambda costs: policy_menu(costs, asked.request.recompute),
         relative_gap=request.solver.relative_gap,
         time_limit_seconds=request.solver.time_limit_seconds,
         progress=progress,
@@ -75,9 +76,14 @@ def evaluate(request: PlanRequest) -> answers.Evaluation:
     layout = _only(asked)
     costs = asked.costs(layout)
     schedule = make_schedule(
-        layout.schedule, layout.pipeline_parallel, costs.micro_batches, layout.virtual_stages
+        layout.schedule,
+        layout.pipeline_parallel,
+        costs.micro_batches,
+        layout.virtual_stages,
+        layout.interleaving_group,
     )
-    stages = _even_stages(costs, schedule, request.recompute)
+    cuts = _cuts(asked, costs, schedule)
+    stages = _stages_under(asked.request.recompute, costs, schedule, cuts)
     return _checked(costs, layout, schedule, stages, asked.work(layout), asked.notes)
 
 
@@ -100,11 +106,21 @@ def _only(asked: Question) -> Layout:
     raise BadRequest("An evaluation needs the whole layout.", field="layout")
 
 
-def _even_stages(
-    costs: PipelineCosts, schedule: Schedule, recompute: Recompute
+def _cuts(asked: Question, costs: PipelineCosts, schedule: Schedule) -> tuple[tuple[int, int], ...]:
+    """The model's own split where it has one for so many stages, else the even one."""
+    if asked.contents is not None and len(asked.contents) == schedule.stages:
+        edges = [0, *itertools.accumulate(asked.contents)]
+        return tuple(itertools.pairwise(edges))
+    return even_cuts(costs.sequence, schedule.stages)
+
+
+def _stages_under(
+    recompute: Recompute,
+    costs: PipelineCosts,
+    schedule: Schedule,
+    cuts: tuple[tuple[int, int], ...],
 ) -> tuple[Stage, ...]:
-    """The even split under a policy, whether or not it fits."""
-    cuts = even_cuts(costs.sequence, schedule.stages)
+    """The stages of a split under a policy, whether or not they fit."""
     if recompute.policy is Policy.OPTIMAL:
         if schedule.virtual_stages > 1:
             raise BadRequest(
@@ -142,6 +158,7 @@ def _checked(
         found.stages,
         found.iteration_seconds,
         found.fits,
+        layout.interleaving_group,
     )
     return found
 
@@ -160,7 +177,7 @@ def _plan(
     )
     lower = min(outcome.lower_bound, checked.iteration_seconds)
     gap = 1.0 - lower / checked.iteration_seconds if checked.iteration_seconds else 0.0
-    batch = request.training.global_batch_size or 1
+    batch = asked.request.training.global_batch_size or 1
     exports = []
     if request.model.profile is None:
         exports.append(megatron_export(checked.layout, checked.stages, batch))

@@ -5,8 +5,10 @@ Every form of model ends here as the same thing, so that planning and evaluating
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from pydantic import JsonValue
 
 from solver.cluster.cluster import cluster_from_request, memory_capacity
 from solver.costs.model import pipeline_costs, work
@@ -18,18 +20,25 @@ from solver.request import LayoutRequest, Model, PlanRequest, Profile
 from solver.workload.architecture import Architecture
 from solver.workload.catalogue import architecture
 from solver.workload.huggingface import architecture_from_huggingface
+from solver.workload.implementation import DEFAULT_IMPLEMENTATION, Implementation
+from solver.workload.megatron import completed, read_megatron_args
 
 
 @dataclass(frozen=True)
 class Question:
     """Candidate layouts in a fixed order, and what each costs.
 
-    ``work`` gives what utilisation is measured against, or None for a profile.
+    ``request`` is the request with everything filled that its model says of the run. ``work``
+    gives what utilisation is measured against, or None for a profile. ``contents``: blocks on each
+    stage where the model comes with its own split.
     """
+
+    request: PlanRequest
 
     layouts: tuple[Layout, ...]
     costs: Callable[[Layout], PipelineCosts]
     work: Callable[[Layout], Work | None]
+    contents: tuple[int, ...] | None = None
     notes: list[str] = field(default_factory=list)
 
 
@@ -47,28 +56,43 @@ def question(request: PlanRequest) -> Question:
         )
     if request.model.profile is not None:
         return _of_profile(request, request.model.profile)
+    if request.model.megatron_args is not None:
+        return _of_megatron(request, request.model.megatron_args)
     return _of_architecture(request, _architecture(request.model))
 
 
 def _architecture(model: Model) -> Architecture:
     if model.name is not None:
         return architecture(model.name)
-    if model.huggingface is not None:
-        return architecture_from_huggingface(model.huggingface)
-    raise BadRequest(
-        "Megatron-LM flags cannot be read yet.",
-        field="model.megatron_args",
-        hint="Give model.huggingface or model.name.",
-    )
+    assert model.huggingface is not None, "exactly one form of model is given"
+    return architecture_from_huggingface(model.huggingface)
 
 
-def _of_architecture(request: PlanRequest, model: Architecture) -> Question:
+def _of_architecture(
+    request: PlanRequest,
+    model: Architecture,
+    implementation: Implementation = DEFAULT_IMPLEMENTATION,
+) -> Question:
     cluster = cluster_from_request(request.cluster)
     training = request.training
     return Question(
+        request=request,
         layouts=tuple(layouts(request.layout, model, cluster, training)),
-        costs=lambda layout: pipeline_costs(model, cluster, training, layout),
+        costs=lambda layout: pipeline_costs(
+            model, cluster, training, layout, implementation=implementation
+        ),
         work=lambda layout: work(model, cluster, training, layout),
+    )
+
+
+def _of_megatron(request: PlanRequest, arguments: Mapping[str, JsonValue] | str) -> Question:
+    run = read_megatron_args(arguments)
+    filled = completed(request, run)
+    asked = _of_architecture(filled, run.architecture, run.implementation)
+    return replace(
+        asked,
+        contents=tuple(stage.blocks for stage in run.stages),
+        notes=[*asked.notes, *run.notes],
     )
 
 
@@ -82,6 +106,7 @@ def _of_profile(request: PlanRequest, profile: Profile) -> Question:
         )
     costs = profile_costs(profile, micro_batches, memory_capacity(request.cluster))
     return Question(
+        request=request,
         layouts=tuple(_profile_layouts(request, len(costs.sequence))),
         costs=lambda _: costs,
         work=lambda _: None,

@@ -164,6 +164,14 @@ class LayoutRequest(Strict):
     sequence_parallel: bool | None = None
     zero_stage: Annotated[int, Field(ge=0, le=3)] | None = None
     schedule: ScheduleName | None = None
+    expert_tensor_parallel: Count | None = Field(
+        default=None, description="Devices that share each expert; as `tensor_parallel` if absent."
+    )
+    interleaving_group: Count | None = Field(
+        default=None,
+        description="Micro-batches that an interleaved schedule takes through a chunk in a row; "
+        "as many as pipeline devices if absent.",
+    )
 
 
 class Policy(StrEnum):

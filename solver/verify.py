@@ -34,6 +34,7 @@ def verify(
     stages: list[Stage],
     iteration_seconds: float,
     fits: bool,
+    group: int = 0,
 ) -> Checked:
     """Derive an answer again and compare.
 
@@ -44,6 +45,8 @@ def verify(
         stages: The answer's stages, in model order.
         iteration_seconds: The answer's claim.
         fits: The answer's claim.
+        group: Micro-batches that an interleaved schedule takes through a chunk in a row; 0: as
+            many as devices.
 
     Raises:
         SolverFailed: If a claim does not hold; the answer must not be given.
@@ -51,7 +54,7 @@ def verify(
     _check_cover(costs, stages)
     derived = [_stage(costs, stage) for stage in stages]
     orders = [
-        _order(schedule, device, devices, len(stages) // devices, costs.micro_batches)
+        _order(schedule, device, devices, len(stages) // devices, costs.micro_batches, group)
         for device in range(devices)
     ]
     ends = _run(orders, derived, costs.send_seconds)
@@ -163,8 +166,11 @@ _Task = tuple[str, int, int]
 """("F" or "B", stage, micro-batch)."""
 
 
-def _order(schedule: str, device: int, devices: int, chunks: int, n: int) -> list[_Task]:
+def _order(
+    schedule: str, device: int, devices: int, chunks: int, n: int, group: int
+) -> list[_Task]:
     """The fixed order of one device."""
+    size = group or devices
     if schedule == "gpipe":
         return [("F", device, m) for m in range(n)] + [("B", device, m) for m in range(n)]
     if chunks == 1:
@@ -172,8 +178,8 @@ def _order(schedule: str, device: int, devices: int, chunks: int, n: int) -> lis
         forwards = [("F", device, m) for m in range(n)]
         backwards = [("B", device, m) for m in range(n)]
     else:
-        ahead = min(2 * (devices - device - 1) + (chunks - 1) * devices, n * chunks)
-        groups = [range(start, min(start + devices, n)) for start in range(0, n, devices)]
+        ahead = min(2 * (devices - device - 1) + (chunks - 1) * size, n * chunks)
+        groups = [range(start, min(start + size, n)) for start in range(0, n, size)]
         places = [(chunk, m) for group in groups for chunk in range(chunks) for m in group]
         forwards = [("F", chunk * devices + device, m) for chunk, m in places]
         backwards = [("B", (chunks - 1 - chunk) * devices + device, m) for chunk, m in places]

@@ -22,6 +22,7 @@ LEVELS = (
     {"costs"},
     {"recompute"},
     {"partition"},
+    {"memory"},
     {"plan", "assess", "verify", "baselines", "targets"},
     {"search", "answer", "question"},
     {"planner"},

@@ -208,6 +208,8 @@ def _flash(graph: Graph, heads: Heads, query_key: str, value: str) -> str:
     """Fused attention, behind the ring exchange of keys and values under context parallelism.
 
     Forward is two products over the unmasked pairs, backward five (FlashAttention-2, section 4.1).
+    Kernels that take the batch first keep their output once in their own and once in the model's
+    order of dimensions.
     """
     shard, machine = graph.shard, graph.machine
     pairs = _pairs(graph, heads.window) * heads.queries
@@ -227,13 +229,15 @@ def _flash(graph: Graph, heads: Heads, query_key: str, value: str) -> str:
         inputs = (*inputs, exchanged)
     output = ELEMENT * shard.tokens * heads.output_width
     statistics = 4.0 * shard.tokens * heads.queries
+    copies = 2 if graph.implementation.copies_attention and shard.micro_batch > 1 else 1
     return graph.compute(
         "core_attention",
         inputs,
         forward,
         backward,
-        output + statistics,
+        copies * output + statistics,
         (query_key, value, "core_attention"),
+        gradient_bytes=output,
     )
 
 
@@ -284,9 +288,11 @@ def _unfused(graph: Graph, dropout: float, heads: Heads, query_key: str, value: 
         (score,),
         machine.stream(4.0 * square),
         machine.stream(6.0 * square),
-        ELEMENT * square,
+        (ELEMENT if graph.implementation.fused_softmax else 4.0) * square,
         ("attention_softmax",),
     )
+    if not graph.implementation.fused_softmax:
+        weights = graph.pointwise("attention_weights", (weights,), square, 6.0, 6.0)
     if dropout > 0.0:
         mask = graph.compute("attention_softmax_mask", (), machine.stream(square), 0.0, square)
         weights = graph.compute(

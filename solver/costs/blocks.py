@@ -18,7 +18,7 @@ from solver.costs.overheads import (
 )
 from solver.costs.pipeline import Block
 from solver.costs.sharding import Sharding
-from solver.costs.states import Parameters, states, upkeep
+from solver.costs.states import Parameters, states, step_bytes, upkeep
 from solver.request import AttentionKernel, Training
 from solver.workload.architecture import (
     Architecture,
@@ -27,11 +27,8 @@ from solver.workload.architecture import (
     MixtureOfExperts,
     Positions,
 )
+from solver.workload.implementation import DEFAULT_IMPLEMENTATION, Implementation
 from solver.workload.parameters import attention_parameters, feed_forward_parameters
-
-VOCABULARY_MULTIPLE = 128
-"""Megatron-LM pads the vocabulary to a multiple of this times the tensor-parallel size
-(``--make-vocab-size-divisible-by``)."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +44,7 @@ class Builder:
     machine: Machine
     pipeline_parallel: int
     boundary_seconds: float
+    implementation: Implementation = DEFAULT_IMPLEMENTATION
 
     def layer(self, name: str, layer: Layer) -> Block:
         """A whole transformer layer."""
@@ -98,7 +96,11 @@ class Builder:
         if self.architecture.positions is Positions.LEARNED:
             parameters += self.architecture.max_positions * graph.hidden
         return self._finish(
-            "embedding", graph, Parameters(parameters), 8.0 * shard.tokens, checkpointable=False
+            "embedding",
+            graph,
+            Parameters(parameters, matrices=False),
+            8.0 * shard.tokens,
+            checkpointable=False,
         )
 
     def head(self) -> Block:
@@ -108,10 +110,69 @@ class Builder:
         the norm's and the head's inputs (Korthikanti et al. 2022, section 4.3;
         Megatron-LM, core/tensor_parallel/cross_entropy.py). Forward casts, finds maxima,
         exponentiates, sums and divides; backward subtracts and casts: about 60 and 40% of the
-        traffic; three values per token are summed over the vocabulary's ranks.
+        traffic; three values per token are summed over the vocabulary's ranks. The compiled form
+        (core/fusions/fused_cross_entropy.py) does not exponentiate in place.
         """
-        graph, shard, machine = self._graph(), self.shard, self.machine
-        normed = graph.norm("final_norm", "x")
+        graph, shard = self._graph(), self.shard
+        self._loss(graph, graph.norm("final_norm", "x"))
+        tied = self.architecture.tied_embeddings and self.pipeline_parallel == 1
+        table = 0.0 if tied else self._table_parameters()
+        return self._finish(
+            "head",
+            graph,
+            Parameters(table + self._norm_width(), matrices=False),
+            working=ELEMENT * self._logits(),
+            checkpointable=False,
+            deferred=ELEMENT * (self._logits() + shard.tokens * graph.hidden),
+        )
+
+    def prediction(self, layer: Layer) -> Block:
+        """A multi-token-prediction module: it predicts one token further.
+
+        Norms of the hidden state and of the next token's embedding, a projection of both together,
+        a layer, and the model's head again (DeepSeek-V3, arXiv:2412.19437, section 2.2;
+        Megatron-LM, core/transformer/multi_token_prediction.py). The embedding's table stands here
+        once more, unless this is its stage.
+        """
+        graph, shard = self._graph(), self.shard
+        hidden = graph.hidden
+        elements = shard.row_tokens * hidden
+        embedded = graph.pointwise("prediction_embedding", ("x",), elements, 4.0, 6.0)
+        first = graph.norm("prediction_hidden_norm", "x")
+        second = graph.norm("prediction_embedding_norm", embedded)
+        both = graph.pointwise("prediction_input", (first, second), 2 * elements, 4.0, 4.0)
+        columns = hidden // shard.tensor.size
+        forward, dgrad, wgrad = graph.linear(shard.tokens, columns, 2 * hidden)
+        projected = graph.compute(
+            "prediction_projection",
+            (both,),
+            forward,
+            dgrad + wgrad,
+            ELEMENT * elements,
+            (both,),
+        )
+        flash = self.training.attention is AttentionKernel.FLASH
+        attended = attention_half(graph, layer, self.architecture.positions, flash, projected)
+        output = feed_forward_half(graph, layer, attended)
+        self._loss(graph, graph.norm("prediction_norm", output))
+        own = self._layer_parameters(layer, True, True)
+        table = self._table_parameters() if self.pipeline_parallel > 1 else 0.0
+        projection = 2 * hidden * hidden / shard.tensor.size
+        return self._finish(
+            "prediction",
+            graph,
+            Parameters(own.dense + table + projection + 3 * self._norm_width(), own.expert),
+            working=ELEMENT * self._logits(),
+            checkpointable=False,
+        )
+
+    def _logits(self) -> float:
+        """Logits of one micro-batch on one device."""
+        return float(self.shard.tokens * (self._padded_vocabulary() // self.shard.tensor.size))
+
+    def _loss(self, graph: Graph, normed: str) -> None:
+        """Lay down logits and cross entropy."""
+        shard, machine = self.shard, self.machine
         columns = self._padded_vocabulary() // shard.tensor.size
         forward = machine.product(shard.tokens, columns, graph.hidden)
         dgrad = machine.product(shard.tokens, graph.hidden, columns)
@@ -120,24 +181,28 @@ class Builder:
         )
         wgrad /= machine.calibration.device.weight_gradient
         gathered = graph.gather("logits_gather", normed, dgrad, wgrad)
-        size = float(shard.tokens * columns)
+        size = self._logits()
         logits = graph.compute(
-            "logits", (gathered,), forward, dgrad + wgrad, ELEMENT * size, (normed,)
+            "logits",
+            (gathered,),
+            forward,
+            dgrad + wgrad,
+            ELEMENT * size,
+            (normed,),
+            backward_bytes=self._weight_gradient_bytes(columns * graph.hidden),
         )
         traffic = machine.calibration.software.loss_bytes * size
         sums = 3 * all_reduce(4.0 * shard.tokens, shard.tensor, machine.links)
         forward = machine.stream(0.6 * traffic) + sums
         graph.compute(
-            "loss", (logits,), forward, machine.stream(0.4 * traffic), 4.0 * size, ("loss",)
-        )
-        tied = self.architecture.tied_embeddings and self.pipeline_parallel == 1
-        table = 0.0 if tied else self._table_parameters()
-        return self._finish(
-            "head",
-            graph,
-            Parameters(table + self._norm_width()),
-            working=ELEMENT * size,
-            checkpointable=False,
+            "loss",
+            (logits,),
+            forward,
+            machine.stream(0.4 * traffic),
+            4.0 * size,
+            ("loss",),
+            forward_bytes=4.0 * size if self.implementation.fused_loss else 0.0,
+            gradient_bytes=4.0 * shard.tokens,
         )
 
     def boundary_bytes(self) -> float:
@@ -145,10 +210,14 @@ class Builder:
         return ELEMENT * self.shard.row_tokens * self.architecture.hidden_size
 
     def _graph(self) -> Graph:
-        return Graph(self.machine, self.shard, self.architecture.hidden_size)
+        return Graph(self.machine, self.shard, self.architecture.hidden_size, self.implementation)
+
+    def _weight_gradient_bytes(self, weights: float) -> float:
+        """A weight's own 16-bit gradient, where it is not added up inside its product."""
+        return 0.0 if self.implementation.fused_weight_gradient else ELEMENT * weights
 
     def _padded_vocabulary(self) -> int:
-        multiple = VOCABULARY_MULTIPLE * self.shard.tensor.size
+        multiple = self.implementation.vocabulary_multiple * self.shard.tensor.size
         return -(-self.architecture.vocabulary_size // multiple) * multiple
 
     def _table_parameters(self) -> float:
@@ -181,7 +250,7 @@ class Builder:
                 rest = feed_forward_parameters(part, hidden) - routed
                 router = hidden * part.experts
                 dense += router + (rest - router) / tensor
-                expert += routed / tensor / self.shard.expert.size
+                expert += routed / self.shard.expert_tensor.size / self.shard.expert.size
             else:
                 dense += feed_forward_parameters(part, hidden) / tensor
         return Parameters(dense, expert)
@@ -203,6 +272,7 @@ class Builder:
         input_bytes: float | None = None,
         working: float | None = None,
         checkpointable: bool = True,
+        deferred: float = 0.0,
     ) -> Block:
         """Close a block: host-bound times, moving weights and boundaries, states and memory."""
         ops = host_bound(graph.ops, self.machine.calibration.software.host_seconds)
@@ -215,7 +285,7 @@ class Builder:
             name=name,
             ops=(*ops, *moved, *boundary),
             input_bytes=self.boundary_bytes() if input_bytes is None else input_bytes,
-            states=states(parameters, self.training, self.shard),
+            states=states(parameters, self.training, self.shard, self.implementation),
             working_bytes=working + held,
             gradient_seconds=up.gradient_seconds,
             gather_seconds=up.gather_seconds,
@@ -223,6 +293,9 @@ class Builder:
             checkpointable=checkpointable,
             rerun_seconds=sum(op.forward_seconds for op in ops),
             modules=selective_modules(ops) if checkpointable else (),
+            step_bytes=step_bytes(parameters, self.training, self.shard, self.implementation),
+            deferred_bytes=deferred if self.implementation.deferred_head_passes else 0.0,
+            deferred_passes=self.implementation.deferred_head_passes,
         )
 
 

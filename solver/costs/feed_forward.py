@@ -119,6 +119,10 @@ def _router(graph: Graph, moe: MixtureOfExperts, normed: str) -> str:
     forward += machine.pointwise(6 * scores)
     backward = machine.product(m, graph.hidden, moe.experts)
     backward += machine.product(moe.experts, graph.hidden, m) + machine.pointwise(6 * scores)
+    if graph.implementation.wide_router:
+        elements = rows * graph.hidden
+        wide = machine.pointwise(6.0 * elements)
+        normed = graph.compute("router_input", (normed,), wide, wide, 4.0 * elements)
     return graph.compute("router", (normed,), forward, backward, 2 * scores, (normed, "router"))
 
 
@@ -127,14 +131,14 @@ def _exchange(graph: Graph, name: str, source: str, copies: float, back: bool = 
     shard, links = graph.shard, graph.machine.links
     size = ELEMENT * copies * graph.hidden
     received = size * _spread(graph)
-    if shard.expert.size == 1 and not (shard.sequence_parallel and shard.tensor.size > 1):
+    if shard.expert.size == 1 and not (shard.sequence_parallel and shard.expert_tensor.size > 1):
         return source
     imbalance = graph.machine.calibration.software.expert_imbalance
     seconds = all_to_all(size * (imbalance if shard.expert.size > 1 else 1.0), shard.expert, links)
     other = seconds
     if shard.sequence_parallel:
-        gathered = all_gather(received, shard.tensor, links)
-        scattered = reduce_scatter(received, shard.tensor, links)
+        gathered = all_gather(received, shard.expert_tensor, links)
+        scattered = reduce_scatter(received, shard.expert_tensor, links)
         seconds += scattered if back else gathered
         other += gathered if back else scattered
     output = size if back else received
@@ -143,19 +147,20 @@ def _exchange(graph: Graph, name: str, source: str, copies: float, back: bool = 
 
 def _spread(graph: Graph) -> float:
     """Copies on a rank's experts over copies it sent: those of all ranks that share its experts."""
-    return float(graph.shard.tensor.size) if graph.shard.sequence_parallel else 1.0
+    return float(graph.shard.expert_tensor.size) if graph.shard.sequence_parallel else 1.0
 
 
 def _grouped(graph: Graph, moe: MixtureOfExperts, dispatched: str) -> str:
     """The experts' products, one group per local expert.
 
     Keeps the dispatched tokens, the wide activations and the activated ones
-    (Megatron-LM, core/transformer/moe/experts.py).
+    (Megatron-LM, core/transformer/moe/experts.py), which the fused activation multiplies by the
+    router's weights; without it the product is one more tensor.
     """
     shard, machine = graph.shard, graph.machine
     software, device = machine.calibration.software, machine.calibration.device
     local_experts = max(1, moe.experts // shard.expert.size)
-    inner = max(1, moe.hidden // shard.tensor.size)
+    inner = max(1, moe.hidden // shard.expert_tensor.size)
     columns = 2 * inner if moe.gated else inner
     copies = shard.row_tokens * moe.experts_per_token * _spread(graph)
     imbalance = software.expert_imbalance if shard.expert.size > 1 else 1.0
@@ -178,6 +183,8 @@ def _grouped(graph: Graph, moe: MixtureOfExperts, dispatched: str) -> str:
         (dispatched,),
     )
     active = _activation(graph, "expert", wide, copies * inner, moe.gated)
+    if not graph.implementation.fused_activation:
+        active = graph.pointwise("expert_weighting", (active,), copies * inner, 4.0, 6.0, (active,))
     return graph.compute(
         "expert_out",
         (active,),

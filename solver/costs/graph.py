@@ -14,6 +14,7 @@ from solver.cluster.collectives import all_gather, all_reduce, reduce_scatter
 from solver.costs.machine import Machine
 from solver.costs.pipeline import Account, Op, OpKind
 from solver.costs.sharding import Sharding
+from solver.workload.implementation import DEFAULT_IMPLEMENTATION, Implementation
 
 ELEMENT = 2.0
 """Bytes of an activation in bf16 or fp16."""
@@ -26,6 +27,7 @@ class Graph:
     machine: Machine
     shard: Sharding
     hidden: int
+    implementation: Implementation = DEFAULT_IMPLEMENTATION
     ops: list[Op] = field(default_factory=list)
 
     def compute(
@@ -36,9 +38,24 @@ class Graph:
         backward: float,
         output_bytes: float,
         reads: tuple[str, ...] = (),
+        *,
+        forward_bytes: float = 0.0,
+        backward_bytes: float = 0.0,
+        gradient_bytes: float | None = None,
     ) -> str:
-        """Lay down an op that occupies the compute units."""
-        self.ops.append(Op(name, inputs, forward, backward, output_bytes, reads))
+        """Lay down an op that occupies the compute units; for the bytes see ``Op``."""
+        op = Op(
+            name,
+            inputs,
+            forward,
+            backward,
+            output_bytes,
+            reads,
+            forward_bytes=forward_bytes,
+            backward_bytes=backward_bytes,
+            gradient_bytes=gradient_bytes,
+        )
+        self.ops.append(op)
         return name
 
     def communicate(

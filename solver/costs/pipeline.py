@@ -90,7 +90,8 @@ class Block:
     ops whose output nobody needs; None means only what is needed is recomputed.
     ``modules``: for the ``selective`` policy, module name to the tensors it does not keep.
     ``step_bytes``: the part of its states that exists from the optimizer's step to the end of the
-    iteration only.
+    iteration only. ``deferred_bytes``: what each of the first ``deferred_passes`` backwards leaves
+    behind for the end of the iteration, where weight gradients are computed late.
     """
 
     name: str
@@ -105,6 +106,8 @@ class Block:
     rerun_seconds: float | None = None
     modules: tuple[tuple[str, tuple[str, ...]], ...] = ()
     step_bytes: float = 0.0
+    deferred_bytes: float = 0.0
+    deferred_passes: int = 0
 
     @property
     def forward_seconds(self) -> float:
@@ -128,6 +131,7 @@ class PipelineCosts:
     ``max(0, sum(gradient_seconds) - gradient_overlap * sum(backward_seconds))``.
     ``fixed_seconds`` is a constant per iteration. ``workspace_bytes``: what libraries and the
     framework allocate once and hold, beside the states; part of the reserve.
+    ``boundary_bytes``: one boundary tensor.
     """
 
     blocks: tuple[Block, ...]
@@ -140,6 +144,7 @@ class PipelineCosts:
     gather_overlap: float = 0.0
     fixed_seconds: float = 0.0
     workspace_bytes: float = 0.0
+    boundary_bytes: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ class Sharding:
     parallelism splits again over the tensor-parallel group (Korthikanti et al. 2022, section 4.2).
     ``data`` and ``expert_data`` are the groups over which the states of dense and of expert
     parameters are replicated. Groups follow Megatron-LM's rank order tp-cp-ep-dp-pp
-    (megatron/core/parallel_state.py); experts fold over the context- and data-parallel ranks.
+    (megatron/core/parallel_state.py); experts fold over the tensor-, context- and data-parallel
+    ranks, each expert split over the ``expert_tensor`` group.
     """
 
     micro_batch: int
@@ -28,6 +29,7 @@ class Sharding:
     tensor: Group
     context: Group
     expert: Group
+    expert_tensor: Group
     data: Group
     expert_data: Group
     sequence_parallel: bool
@@ -40,6 +42,7 @@ def sharding(training: Training, layout: Layout, node: int) -> Sharding:
     sequence = training.sequence_length or 1
     tensor, context = layout.tensor_parallel, layout.context_parallel
     data, expert = layout.data_parallel, layout.expert_parallel
+    shards = layout.expert_shards
     tokens = max(1, layout.micro_batch_size * sequence // context)
     split = layout.sequence_parallel and tensor > 1
     return Sharding(
@@ -49,9 +52,12 @@ def sharding(training: Training, layout: Layout, node: int) -> Sharding:
         row_tokens=tokens / tensor if split else tokens,
         tensor=Group.placed(tensor, 1, node),
         context=Group.placed(context, tensor, node),
-        expert=Group.placed(expert, tensor, node),
+        expert=Group.placed(expert, shards, node),
+        expert_tensor=Group.placed(shards, 1, node),
         data=Group.placed(data * context, tensor, node),
-        expert_data=Group.placed(max(1, data * context // expert), tensor * expert, node),
+        expert_data=Group.placed(
+            max(1, tensor * data * context // (shards * expert)), shards * expert, node
+        ),
         sequence_parallel=split,
         zero_stage=layout.zero_stage,
         send_crosses_nodes=tensor * context * data >= node,

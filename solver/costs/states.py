@@ -20,14 +20,19 @@ from solver.costs.machine import Machine
 from solver.costs.pipeline import States
 from solver.costs.sharding import Sharding
 from solver.request import Optimizer, Precision, Training
+from solver.workload.implementation import DEFAULT_IMPLEMENTATION, Implementation
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """Parameters of a block on one device, dense ones and those of routed experts."""
+    """Parameters of a block on one device, dense ones and those of routed experts.
+
+    ``matrices``: they are weight matrices but for a few, not tables.
+    """
 
     dense: float
     expert: float = 0.0
+    matrices: bool = True
 
     @property
     def total(self) -> float:
@@ -44,15 +49,42 @@ class Upkeep:
     optimizer_seconds: float
 
 
-def states(parameters: Parameters, training: Training, shard: Sharding) -> States:
+def states(
+    parameters: Parameters,
+    training: Training,
+    shard: Sharding,
+    implementation: Implementation = DEFAULT_IMPLEMENTATION,
+) -> States:
     """The bytes that live through the iteration."""
     weights = gradients = optimizer = 0.0
     for count, group in _shares(parameters, shard):
-        one = _bytes(training, shard.zero_stage, group.size)
+        size = max(1, group.size // implementation.optimizer_shards)
+        moments = 1 if parameters.matrices and implementation.matrix_momentum else 2
+        one = _bytes(training, shard.zero_stage, size, implementation, moments)
         weights += one.weights * count
         gradients += one.gradients * count
         optimizer += one.optimizer * count
     return States(weights, gradients, optimizer)
+
+
+def step_bytes(
+    parameters: Parameters,
+    training: Training,
+    shard: Sharding,
+    implementation: Implementation = DEFAULT_IMPLEMENTATION,
+) -> float:
+    """The fp32 copies of 16-bit gradients, which live from the step to the next clearing.
+
+    Megatron-LM, core/optimizer/optimizer.py and distrib_optimizer.py: the copy of an fp32 gradient
+    is the gradient itself.
+    """
+    if training.precision is Precision.FP32 or _gradient_bytes(training, implementation) == 4.0:
+        return 0.0
+    total = 0.0
+    for count, group in _shares(parameters, shard):
+        shards = max(1, group.size // implementation.optimizer_shards)
+        total += 4.0 * count / (shards if shard.zero_stage else 1)
+    return total
 
 
 def upkeep(parameters: Parameters, training: Training, shard: Sharding, machine: Machine) -> Upkeep:
@@ -88,24 +120,33 @@ def _weight_bytes(training: Training) -> float:
     return 4.0 if training.precision is Precision.FP32 else 2.0
 
 
-def _bytes(training: Training, zero_stage: int, size: int) -> States:
-    """Bytes per parameter by kind."""
-    moments = 8.0 if training.optimizer is Optimizer.ADAM else 4.0
-    if training.precision is Precision.FP32:
-        weight, gradient, master = 4.0, 4.0, 0.0
-    elif training.precision is Precision.FP16:
-        # The optimizer holds fp32 copies of both weights and gradients.
-        weight, gradient, master = 2.0, 2.0, 8.0
-    else:
-        weight, gradient, master = 2.0, 4.0, 4.0
-    optimizer = master + moments
+def _gradient_bytes(training: Training, implementation: Implementation) -> float:
+    if implementation.gradient_bytes is not None:
+        return implementation.gradient_bytes
+    return 2.0 if training.precision is Precision.FP16 else 4.0
+
+
+def _bytes(
+    training: Training, zero_stage: int, size: int, implementation: Implementation, moments: int
+) -> States:
+    """Bytes per parameter by kind; Muon keeps one moment of a matrix, Adam always two."""
+    gradient = _gradient_bytes(training, implementation)
+    weight = _weight_bytes(training)
+    master = 0.0
+    if training.precision is not Precision.FP32:
+        master = _or(implementation.master_bytes, 4.0)
+        # The step works on fp32 copies of narrower gradients.
+        master += 0.0 if gradient == 4.0 else 4.0
+    optimizer = master + _or(implementation.first_moment_bytes, 4.0)
+    if training.optimizer is Optimizer.ADAM and moments == 2:
+        optimizer += _or(implementation.second_moment_bytes, 4.0)
     if zero_stage >= 1:
         optimizer /= size
     if zero_stage >= 2:
         gradient /= size
     if zero_stage == 3:
         # The sharded fp32 copy is the weight itself; the 16-bit one lives for a layer at a time.
-        weight = 0.0
+        weight = weight / size if implementation.separate_weights else 0.0
     return States(weight, gradient, optimizer)
 
 
@@ -121,3 +162,7 @@ def _optimizer_traffic(training: Training) -> float:
 def _gradient_sweeps(training: Training) -> float:
     """Bytes per held parameter for clearing the gradients and taking their norm."""
     return 8.0 if training.precision is not Precision.FP16 else 4.0
+
+
+def _or(width: float | None, usual: float) -> float:
+    return usual if width is None else width

@@ -167,6 +167,8 @@ def _start(
         sequence_parallel=bool(asked.sequence_parallel),
         zero_stage=1 if asked.zero_stage is None else asked.zero_stage,
         schedule="1f1b" if asked.schedule is None else asked.schedule.value,
+        expert_tensor_parallel=asked.expert_tensor_parallel or 0,
+        interleaving_group=asked.interleaving_group or 0,
     )
     undecided = frozenset({*_SEARCHED, "sequence_parallel"}) - given
     if "tensor_parallel" in given and "sequence_parallel" in undecided:

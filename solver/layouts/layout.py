@@ -11,6 +11,9 @@ class Layout:
 
     ``schedule`` is the name of a pipeline schedule (``solver.schedules``). ``zero_stage`` 1 is
     Megatron's distributed optimizer; 2 and 3 shard gradients and weights too (FSDP).
+    ``expert_tensor_parallel``: devices that share each expert, 0 for as many as
+    ``tensor_parallel``. ``interleaving_group``: micro-batches that an interleaved schedule takes
+    through a chunk in a row, 0 for as many as pipeline devices.
     """
 
     tensor_parallel: int
@@ -23,6 +26,13 @@ class Layout:
     sequence_parallel: bool
     zero_stage: int
     schedule: str
+    expert_tensor_parallel: int = 0
+    interleaving_group: int = 0
+
+    @property
+    def expert_shards(self) -> int:
+        """Devices that share each expert."""
+        return self.expert_tensor_parallel or self.tensor_parallel
 
     @property
     def devices(self) -> int:

@@ -49,4 +49,5 @@ def profile_layout(asked: LayoutRequest, blocks: int) -> Layout:
         sequence_parallel=bool(asked.sequence_parallel),
         zero_stage=1 if asked.zero_stage is None else asked.zero_stage,
         schedule="1f1b" if asked.schedule is None else asked.schedule.value,
+        interleaving_group=asked.interleaving_group or 0,
     )

@@ -172,6 +172,12 @@ def _experts_fold(layout: Layout, _: Setting) -> tuple[str, str] | None:
             f"Expert parallel {layout.expert_parallel} does not divide the {ranks} devices of a "
             "pipeline stage (tensor x context x data parallel)."
         )
+    shards = layout.expert_tensor_parallel
+    if shards and ranks % (layout.expert_parallel * shards):
+        return "expert_tensor_parallel", (
+            f"Expert parallel {layout.expert_parallel} times expert tensor parallel {shards} does "
+            f"not divide the {ranks} devices of a pipeline stage."
+        )
     return None
 
 
@@ -198,7 +204,14 @@ def _interleaving_rounds(layout: Layout, setting: Setting) -> tuple[str, str] | 
     if layout.virtual_stages == 1:
         return None
     count = layout.micro_batches(setting.global_batch_size)
-    if count % layout.pipeline_parallel:
+    group = layout.interleaving_group or layout.pipeline_parallel
+    if group < layout.pipeline_parallel or 0 < count % group < layout.pipeline_parallel:
+        if layout.interleaving_group:
+            return "interleaving_group", (
+                f"Groups of {group} micro-batches do not suit {count} micro-batches on "
+                f"{layout.pipeline_parallel} pipeline devices: no group may be smaller than the "
+                "pipeline."
+            )
         return "micro_batch_size", (
             f"An interleaved schedule takes its micro-batches in rounds of the "
             f"{layout.pipeline_parallel} pipeline stages; {count} micro-batches are not a multiple."

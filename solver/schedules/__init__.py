@@ -28,12 +28,17 @@ __all__ = [
 ]
 
 
-def make_schedule(name: str, devices: int, micro_batches: int, virtual_stages: int = 1) -> Schedule:
-    """The schedule of that name; ``1f1b`` over several chunks per device is the interleaved one."""
+def make_schedule(
+    name: str, devices: int, micro_batches: int, virtual_stages: int = 1, group: int = 0
+) -> Schedule:
+    """The schedule of that name; ``1f1b`` over several chunks per device is the interleaved one.
+
+    ``group``: micro-batches that it takes through a chunk in a row, 0 for as many as devices.
+    """
     if name == GPipe.name and virtual_stages == 1:
         return GPipe(devices, micro_batches)
     if name == OneForwardOneBackward.name and virtual_stages == 1:
         return OneForwardOneBackward(devices, micro_batches)
     if name in (OneForwardOneBackward.name, Interleaved.name):
-        return Interleaved(devices, micro_batches, virtual_stages)
+        return Interleaved(devices, micro_batches, virtual_stages, group or None)
     raise ValueError(f"no schedule '{name}' with {virtual_stages} virtual stages")

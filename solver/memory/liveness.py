@@ -1,0 +1,135 @@
+"""What a block holds while its forward or backward runs, op by op, as PyTorch's autograd frees it.
+
+Forward: a tensor lives until the last op that takes it, or to its backward if it is kept. Backward,
+in reverse: an op needs the gradient of its output and the tensors that it reads, and makes the
+gradients of its inputs; a tensor is freed after the last op that reads it, a gradient after the op
+whose output it belongs to. What was not kept is rebuilt when it is first read, or, where the
+framework re-runs the whole block, before the block's backward begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from solver.costs.pipeline import Block, Op
+from solver.recompute.choice import Choice, keep_all, needed_tensors
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Bytes of one block for one micro-batch: kept between its passes, and the peak in each.
+
+    Peaks count everything of this block and micro-batch, what is kept included.
+    """
+
+    kept: float
+    forward_peak: float
+    backward_peak: float
+
+
+@lru_cache(maxsize=4096)
+def passes(block: Block, choice: Choice, group: int = 1) -> Passes:
+    """The passes of a block under a choice.
+
+    ``group``: blocks recomputed together, of which this is one; only the first one's input is
+    kept, and all of them are rebuilt before the last one's backward.
+    """
+    held = needed_tensors(block) - set(choice.recomputed)
+    if choice.whole:
+        everything = keep_all(block)
+        rebuilt = passes(block, everything)
+        boundary = _gradient_bytes(_output(block))
+        others = (group - 1) * everything.kept_bytes
+        return Passes(
+            choice.kept_bytes,
+            _forward_peak(block, held),
+            others + max(rebuilt.forward_peak + boundary, rebuilt.backward_peak),
+        )
+    return Passes(
+        choice.kept_bytes,
+        _forward_peak(block, held),
+        _backward_peak(block, held, frozenset(choice.recomputed)),
+    )
+
+
+def _forward_peak(block: Block, held: frozenset[str]) -> float:
+    """The most that forward holds at once."""
+    output = _output(block).name
+    last_use = {name: at for at, op in enumerate(block.ops) for name in op.inputs}
+    live = {"x": block.input_bytes}
+    peak = 0.0
+    for at, op in enumerate(block.ops):
+        live[op.name] = op.output_bytes
+        peak = max(peak, sum(live.values()) + op.forward_bytes)
+        for name in (*op.inputs, op.name):
+            idle = name not in held and last_use.get(name, at) <= at
+            if idle and name not in ("x", output):
+                live.pop(name, None)
+    return peak
+
+
+def _backward_peak(block: Block, held: frozenset[str], rebuilt: frozenset[str]) -> float:
+    """The most that backward holds at once, beginning with what forward kept."""
+    made = {op.name: op for op in block.ops}
+    differentiable = _differentiable(block)
+    first_read: dict[str, int] = {}
+    for at, op in enumerate(block.ops):
+        for name in op.backward_reads:
+            first_read.setdefault(name, at)
+    output = _output(block)
+    live = {name: made[name].output_bytes for name in held} | {"x": block.input_bytes}
+    gradients = {output.name: _gradient_bytes(output)}
+    peak = sum(live.values()) + sum(gradients.values())
+    for at in range(len(block.ops) - 1, -1, -1):
+        op = block.ops[at]
+        passing = _rebuild(op.backward_reads, live, rebuilt, made)
+        for name in op.inputs:
+            if name == "x":
+                gradients[name] = block.input_bytes
+            elif name in differentiable and op.name in gradients:
+                gradients[name] = _gradient_bytes(made[name])
+        total = sum(live.values()) + sum(gradients.values())
+        peak = max(peak, total + passing + op.backward_bytes)
+        gradients.pop(op.name, None)
+        for name in op.backward_reads:
+            if name != "x" and first_read[name] >= at:
+                live.pop(name, None)
+    return peak
+
+
+def _rebuild(
+    names: tuple[str, ...], live: dict[str, float], rebuilt: frozenset[str], made: dict[str, Op]
+) -> float:
+    """Make these tensors live; answers with the bytes of others that exist only to make them."""
+    wanted = [name for name in names if name not in live and name in rebuilt]
+    passing: dict[str, float] = {}
+    while wanted:
+        name = wanted.pop()
+        for source in made[name].inputs:
+            if source in rebuilt and source not in live and source not in passing:
+                passing[source] = made[source].output_bytes
+                wanted.append(source)
+    for name in names:
+        if name in rebuilt:
+            passing.pop(name, None)
+            live[name] = made[name].output_bytes
+    return sum(passing.values())
+
+
+def _differentiable(block: Block) -> set[str]:
+    """Tensors that depend on the block's input; masks do not."""
+    found: set[str] = {"x"}
+    for op in block.ops:
+        if found.intersection(op.inputs):
+            found.add(op.name)
+    return found
+
+
+def _output(block: Block) -> Op:
+    """The op that makes the block's output: the last one that takes anything."""
+    return next((op for op in reversed(block.ops) if op.inputs), block.ops[-1])
+
+
+def _gradient_bytes(op: Op) -> float:
+    return op.output_bytes if op.gradient_bytes is None else op.gradient_bytes

@@ -1,0 +1,65 @@
+"""How a framework lays a training step out in memory, where its settings change that.
+
+A model's architecture and its layout leave this open: which kernels run, which copies they keep,
+how wide gradients and optimizer state are. Readers of a framework's settings fill it in; the
+defaults are those of Megatron-Core with Transformer Engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """The settings of an execution that its memory depends on.
+
+    ``transformer_engine``: layers are Transformer Engine's, else PyTorch's and Megatron-LM's own.
+    ``fused_weight_gradient``: weight gradients are added to the fp32 ones inside their product;
+    without it a 16-bit gradient of each weight exists for a moment.
+    ``fused_loss``: the compiled cross entropy, which does not work in place.
+    ``attention_kernel``: flash, fused (cuDNN) or auto, which takes what suits the device.
+    ``copies_attention``: the kernel chosen keeps its output in two orders of dimensions;
+    ``large_workspaces``: libraries take the workspaces of recent devices. Both follow from the
+    device.
+    ``fused_activation``: bias, activation and gate in one kernel.
+    ``deterministic``: kernels that give the same bits every time, with their fixed workspaces.
+    ``grouped_experts``: a rank's experts in one grouped product, on several streams.
+    ``overlapped_experts``: two micro-batches' expert exchange and compute side by side.
+    ``fused_softmax``: one kernel scales, masks and normalises scores; else several, in fp32.
+    ``wide_router``: the router reads an fp32 copy of its input.
+    ``deferred_head_passes``: micro-batches whose weight gradient of the head waits for the end.
+    ``vocabulary_multiple``: the vocabulary is padded to a multiple of this times the
+    tensor-parallel size. ``gradient_bytes``, ``master_bytes``, ``first_moment_bytes`` and
+    ``second_moment_bytes``: per parameter; None where the precision decides.
+    ``optimizer_shards``: data-parallel ranks are divided into this many groups, each of which
+    shards a whole copy of the optimizer state.
+    ``separate_weights``: where weights are sharded, the 16-bit ones stand beside the fp32 ones.
+    ``matrix_momentum``: matrices are updated from one momentum (Muon), everything else by Adam.
+    """
+
+    transformer_engine: bool = True
+    fused_weight_gradient: bool = True
+    fused_loss: bool = False
+    attention_kernel: str = "fused"
+    copies_attention: bool = False
+    large_workspaces: bool = True
+    fused_activation: bool = True
+    deterministic: bool = False
+    grouped_experts: bool = True
+    overlapped_experts: bool = False
+    fused_softmax: bool = True
+    wide_router: bool = False
+    deferred_head_passes: int = 0
+    vocabulary_multiple: int = 128
+    gradient_bytes: float | None = None
+    master_bytes: float | None = None
+    first_moment_bytes: float | None = None
+    second_moment_bytes: float | None = None
+    optimizer_shards: int = 1
+    separate_weights: bool = False
+    matrix_momentum: bool = False
+
+
+DEFAULT_IMPLEMENTATION = Implementation()
+"""What is assumed of a run whose framework's settings are not given."""
