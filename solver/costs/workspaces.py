@@ -55,33 +55,42 @@ def workspace_bytes(
     large = implementation.large_workspaces
     one = _LARGE_WORKSPACE if large or implementation.deterministic else _SMALL_WORKSPACE
     total = (_THREADS + implementation.overlapped_experts) * one
-    if implementation.transformer_engine:
+    if implementation.transformer_engine or _has_experts(architecture):
         engine = _LARGE_WORKSPACE if large else _SMALL_ENGINE_WORKSPACE
         grouped = implementation.grouped_experts and _has_experts(architecture)
         total += engine * (1 + (_ENGINE_STREAMS if grouped else 0))
-    elif training.attention is AttentionKernel.UNFUSED:
-        total += _scores_buffer(architecture, shard)
-    if shard.sequence_parallel:
-        total += 2.0 * shard.tokens * architecture.hidden_size
-    return total + _batch_bytes(shard)
+    return total + _shared_buffer(architecture, training, shard, implementation) + _batch(shard)
 
 
 def _has_experts(architecture: Architecture) -> bool:
     return any(isinstance(layer.feed_forward, MixtureOfExperts) for layer, _ in architecture.layers)
 
 
-def _scores_buffer(architecture: Architecture, shard: Sharding) -> float:
-    """Megatron-LM's own attention adds its scores to a buffer that it never frees.
+def _shared_buffer(
+    architecture: Architecture, training: Training, shard: Sharding, implementation: Implementation
+) -> float:
+    """Megatron-LM's buffer that grows to its largest use and is never freed.
 
-    core/transformer/dot_product_attention.py; as large as one layer's scores.
+    core/utils.py, GlobalMemoryBuffer. Its uses: the rows that sequence parallelism gathers before
+    the head, the tokens that experts' ranks gather, and the scores of Megatron-LM's own attention.
     """
-    heads = max(layer.attention.heads for layer, _ in architecture.layers) / shard.tensor.size
-    return 2.0 * shard.micro_batch * heads * shard.sequence**2 / shard.context.size
+    width = 2.0 * architecture.hidden_size
+    uses = [0.0]
+    if shard.sequence_parallel:
+        uses.append(width * shard.tokens)
+    if implementation.gathered_dispatch and _has_experts(architecture):
+        ranks = shard.expert.size * shard.expert_tensor.size
+        uses.append(width * shard.row_tokens * ranks if ranks > 1 else 0.0)
+    if not implementation.transformer_engine and training.attention is AttentionKernel.UNFUSED:
+        heads = max(layer.attention.heads for layer, _ in architecture.layers)
+        pairs = shard.micro_batch * shard.sequence**2 / shard.context.size
+        uses.append(2.0 * heads / shard.tensor.size * pairs)
+    return max(uses)
 
 
-def _batch_bytes(shard: Sharding) -> float:
-    """The last micro-batch: tokens, labels, positions, loss mask, and unless fused attention needs
-    none a byte of attention mask per pair of tokens (pretrain_gpt.py, megatron/training/utils.py).
+def _batch(shard: Sharding) -> float:
+    """The last micro-batch: tokens, labels, positions, loss mask, and a byte of attention mask per
+    pair of tokens (pretrain_gpt.py, megatron/training/utils.py).
     """
     tokens = shard.micro_batch * shard.sequence / shard.context.size
     return tokens * (3 * 8.0 + 4.0) + tokens * shard.sequence

@@ -26,6 +26,7 @@ class Implementation:
     ``deterministic``: kernels that give the same bits every time, with their fixed workspaces.
     ``grouped_experts``: a rank's experts in one grouped product, on several streams.
     ``overlapped_experts``: two micro-batches' expert exchange and compute side by side.
+    ``gathered_dispatch``: experts' ranks gather all tokens and pick theirs, instead of exchanging.
     ``fused_softmax``: one kernel scales, masks and normalises scores; else several, in fp32.
     ``wide_router``: the router reads an fp32 copy of its input.
     ``deferred_head_passes``: micro-batches whose weight gradient of the head waits for the end.
@@ -48,6 +49,7 @@ class Implementation:
     deterministic: bool = False
     grouped_experts: bool = True
     overlapped_experts: bool = False
+    gathered_dispatch: bool = False
     fused_softmax: bool = True
     wide_router: bool = False
     deferred_head_passes: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from solver.workload.implementation import Implementation
 from solver.workload.megatron.flags import Flags, wrong
 
+_DISPATCHERS = {"allgather": True, "alltoall": False, "alltoall_seq": False, "flex": False}
 _ALL = 1 << 30
 _KERNELS = {
     "auto": "auto",
@@ -52,6 +53,7 @@ def read_implementation(flags: Flags) -> Implementation:
         deterministic=flags.switch("--deterministic-mode"),
         grouped_experts=flags.switch("--moe-grouped-gemm"),
         overlapped_experts=flags.switch("--overlap-moe-expert-parallel-comm"),
+        gathered_dispatch=flags.choice("--moe-token-dispatcher-type", _DISPATCHERS, True),
         fused_softmax=not flags.switch("--no-masked-softmax-fusion"),
         wide_router=flags.choice("--moe-router-dtype", {"fp32": True, "fp64": True}, False),
         deferred_head_passes=_deferred_head_passes(flags),
