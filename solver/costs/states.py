@@ -55,13 +55,22 @@ def states(
     shard: Sharding,
     implementation: Implementation = DEFAULT_IMPLEMENTATION,
 ) -> States:
-    """The bytes that live through the iteration."""
+    """The bytes that live through the iteration.
+
+    Megatron-LM's sharded data parallelism gathers layer by layer; tables, which belong to no layer,
+    stay gathered (megatron/core/distributed/fsdp). Where optimizer state is dealt out by whole
+    parameters, the fullest rank holds a table's (core/optimizer/layer_wise_optimizer.py).
+    """
     weights = gradients = optimizer = 0.0
     for count, group in _shares(parameters, shard):
         size = max(1, group.size // implementation.optimizer_shards)
+        if implementation.whole_parameters and not parameters.matrices:
+            size = 1
         moments = 1 if parameters.matrices and implementation.matrix_momentum else 2
         one = _bytes(training, shard.zero_stage, size, implementation, moments)
         weights += one.weights * count
+        if implementation.separate_weights and shard.zero_stage == 3 and not parameters.matrices:
+            weights += _weight_bytes(training, implementation) * count
         gradients += one.gradients * count
         optimizer += one.optimizer * count
     return States(weights, gradients, optimizer)
@@ -98,13 +107,17 @@ def upkeep(parameters: Parameters, training: Training, shard: Sharding, machine:
     gradient = weight if training.precision is Precision.FP16 else software.gradient_bytes
     reduction = gather = touched = 0.0
     for count, group in _shares(parameters, shard):
-        if shard.zero_stage == 0:
+        if shard.runs_sharded:
+            own = count / group.size
+        elif shard.zero_stage == 0:
+            own = count
             reduction += all_reduce(gradient * count, group, links)
-        elif shard.zero_stage == 1:
+        else:
+            own = count / group.size
             reduction += reduce_scatter(gradient * count, group, links)
             gather += all_gather(weight * count, group, links)
-        own = count if shard.zero_stage == 0 else count / group.size
-        touched += _optimizer_traffic(training) * own + _gradient_sweeps(training) * count
+        swept = own if shard.runs_sharded else count
+        touched += _optimizer_traffic(training) * own + _gradient_sweeps(training) * swept
     seconds = machine.stream(touched * software.optimizer_passes) if touched else 0.0
     return Upkeep(reduction, gather, seconds)
 
@@ -116,7 +129,11 @@ def _shares(parameters: Parameters, shard: Sharding) -> list[tuple[float, Group]
     return shares
 
 
-def _weight_bytes(training: Training) -> float:
+def _weight_bytes(
+    training: Training, implementation: Implementation = DEFAULT_IMPLEMENTATION
+) -> float:
+    if implementation.weight_bytes is not None:
+        return implementation.weight_bytes
     return 4.0 if training.precision is Precision.FP32 else 2.0
 
 
@@ -131,7 +148,7 @@ def _bytes(
 ) -> States:
     """Bytes per parameter by kind; Muon keeps one moment of a matrix, Adam always two."""
     gradient = _gradient_bytes(training, implementation)
-    weight = _weight_bytes(training)
+    weight = _weight_bytes(training, implementation)
     master = 0.0
     if training.precision is not Precision.FP32:
         master = _or(implementation.master_bytes, 4.0)

@@ -31,12 +31,14 @@ class Implementation:
     ``wide_router``: the router reads an fp32 copy of its input.
     ``deferred_head_passes``: micro-batches whose weight gradient of the head waits for the end.
     ``vocabulary_multiple``: the vocabulary is padded to a multiple of this times the
-    tensor-parallel size. ``gradient_bytes``, ``master_bytes``, ``first_moment_bytes`` and
+    tensor-parallel size.
+    ``weight_bytes``, ``gradient_bytes``, ``master_bytes``, ``first_moment_bytes`` and
     ``second_moment_bytes``: per parameter; None where the precision decides.
     ``optimizer_shards``: data-parallel ranks are divided into this many groups, each of which
     shards a whole copy of the optimizer state.
     ``separate_weights``: where weights are sharded, the 16-bit ones stand beside the fp32 ones.
     ``matrix_momentum``: matrices are updated from one momentum (Muon), everything else by Adam.
+    ``whole_parameters``: sharded optimizer state is dealt out by parameters, not by bytes.
     """
 
     transformer_engine: bool = True
@@ -54,6 +56,7 @@ class Implementation:
     wide_router: bool = False
     deferred_head_passes: int = 0
     vocabulary_multiple: int = 128
+    weight_bytes: float | None = None
     gradient_bytes: float | None = None
     master_bytes: float | None = None
     first_moment_bytes: float | None = None
@@ -61,6 +64,7 @@ class Implementation:
     optimizer_shards: int = 1
     separate_weights: bool = False
     matrix_momentum: bool = False
+    whole_parameters: bool = False
 
 
 DEFAULT_IMPLEMENTATION = Implementation()

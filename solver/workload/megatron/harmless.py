@@ -102,7 +102,6 @@ HARMLESS = frozenset(
         "--no-rope-fusion",
         "--no-save-optim",
         "--no-save-rng",
-        "--no-use-layer-wise-param-layout",
         "--norm-epsilon",
         "--num-dataset-builder-threads",
         "--num-workers",

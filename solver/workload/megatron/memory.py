@@ -58,14 +58,21 @@ def read_implementation(flags: Flags) -> Implementation:
         wide_router=flags.choice("--moe-router-dtype", {"fp32": True, "fp64": True}, False),
         deferred_head_passes=_deferred_head_passes(flags),
         vocabulary_multiple=flags.integer("--make-vocab-size-divisible-by", 128),
+        weight_bytes=None if flags.switch("--bf16") or flags.switch("--fp16") else 4.0,
         gradient_bytes=gradients,
         optimizer_shards=flags.integer("--num-distributed-optimizer-instances", 1),
         matrix_momentum=flags.text("--optimizer") in ("muon", "dist_muon"),
+        whole_parameters=_whole_parameters(flags),
         master_bytes=master,
         first_moment_bytes=moments[0],
         second_moment_bytes=moments[1],
         separate_weights=own,
     )
+
+
+def _whole_parameters(flags: Flags) -> bool:
+    """Muon updates whole matrices; its sharded form deals them out unless it lays them out."""
+    return flags.switch("--no-use-layer-wise-param-layout")
 
 
 def _deferred_head_passes(flags: Flags) -> int:
