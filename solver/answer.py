@@ -9,6 +9,7 @@ from solver.assess import Assessment, DeviceMemory
 from solver.costs.pipeline import Account, PipelineCosts, Work
 from solver.layouts.layout import Layout
 from solver.partition.stages import Stage
+from solver.recompute.choice import needed_tensors
 from solver.schedules import Schedule
 
 
@@ -63,8 +64,30 @@ def evaluation(
             for position, stage in enumerate(stages)
         ],
         breakdown=_breakdown(assessment),
+        pipeline_send_seconds=costs.send_seconds,
+        block_kinds=_block_kinds(costs),
         notes=notes,
     )
+
+
+def _block_kinds(costs: PipelineCosts) -> dict[str, plan.BlockKind]:
+    """What each kind of block of the model could keep."""
+    return {
+        block.name: plan.BlockKind(
+            count=costs.sequence.count(number),
+            input_bytes=block.input_bytes,
+            tensors=[
+                plan.Tensor(
+                    name=op.name,
+                    bytes=op.output_bytes,
+                    forward_seconds=op.forward_seconds,
+                    needed=op.name in needed_tensors(block),
+                )
+                for op in block.ops
+            ],
+        )
+        for number, block in enumerate(costs.blocks)
+    }
 
 
 def _stage(
@@ -82,6 +105,10 @@ def _stage(
         forward_seconds=time.forward,
         backward_seconds=time.backward,
         recompute_seconds=time.recompute,
+        gather_seconds=time.before_first,
+        reduction_seconds=time.after_last,
+        step_seconds=time.step,
+        kept_bytes=sum(part.kept_bytes for part in stage.parts),
         in_flight=assessment.in_flight[position],
         peak_memory_bytes=memory.total,
         allocated_peak_bytes=allocated.peak,

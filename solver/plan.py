@@ -71,6 +71,23 @@ class BlockRecompute(Answer):
     )
 
 
+class Tensor(Answer):
+    """What one op of a block makes."""
+
+    name: str
+    bytes: float
+    forward_seconds: float = Field(description="Making it again takes so long.")
+    needed: bool = Field(description="Whether some backward reads it.")
+
+
+class BlockKind(Answer):
+    """A kind of block: what it could keep. Its input is always kept."""
+
+    count: int
+    input_bytes: float
+    tensors: list[Tensor] = Field(description="In forward order; one micro-batch on one device.")
+
+
 class Stage(Answer):
     """One pipeline stage: what it holds, how long it takes, what it needs."""
 
@@ -80,7 +97,17 @@ class Stage(Answer):
     forward_seconds: float
     backward_seconds: float = Field(description="One micro-batch, recompute included.")
     recompute_seconds: float
+    gather_seconds: float = Field(
+        default=0.0, description="Gathering its weights before the first pass, where not hidden."
+    )
+    reduction_seconds: float = Field(
+        default=0.0, description="Reducing its gradients after the last pass, where not hidden."
+    )
+    step_seconds: float = Field(default=0.0, description="Updating its weights.")
     in_flight: int
+    kept_bytes: float = Field(
+        default=0.0, description="Kept for the backward of one micro-batch, inputs included."
+    )
     peak_memory_bytes: float = Field(
         description="What the stage's device needs at most, the reserve included; plans are made "
         "with this."
@@ -128,6 +155,10 @@ class Evaluation(Answer):
     micro_batches: int
     stages: list[Stage]
     breakdown: Breakdown
+    pipeline_send_seconds: float = Field(
+        default=0.0, description="One boundary tensor between neighbouring stages."
+    )
+    block_kinds: dict[str, BlockKind] = Field(default_factory=dict)
     notes: list[str] = Field(default_factory=list)
 
 
@@ -191,6 +222,8 @@ class Plan(Answer):
     micro_batches: int | None = None
     stages: list[Stage] = Field(default_factory=list)
     breakdown: Breakdown | None = None
+    pipeline_send_seconds: float = 0.0
+    block_kinds: dict[str, BlockKind] = Field(default_factory=dict)
     lower_bound_seconds: float | None = None
     gap: float | None = None
     baselines: dict[str, Baseline] = Field(default_factory=dict)
