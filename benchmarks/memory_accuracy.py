@@ -70,6 +70,9 @@ class Prediction:
         return self.peak if quantity is PEAK else self.steady
 
 
+Pairs = list[tuple[Prediction, Record]]
+
+
 def predict(record: Record) -> Prediction:
     """Evaluate a record's request and read its last pipeline rank."""
     found = evaluate(PlanRequest.model_validate(record["request"]))
@@ -99,6 +102,7 @@ def _with_unfused_attention(record: Record) -> bool:
     return True
 
 
+UNEXPLAINED = "not explained"
 READINGS: tuple[tuple[str, Callable[[Record], bool]], ...] = (
     ("measured on one node of four devices, the record says two", _on_one_node),
     (
@@ -114,30 +118,26 @@ def reason(record: Record, quantity: Quantity) -> str:
         other = copy.deepcopy(record)
         if change(other) and quantity.met(predict(other).of(quantity), record):
             return words
-    return "not explained"
+    return UNEXPLAINED
 
 
-def _errors(
-    quantity: Quantity, predictions: list[Prediction], records: list[Record]
-) -> list[float]:
+def _errors(quantity: Quantity, pairs: Pairs) -> list[float]:
     """Relative errors, signs dropped, ascending."""
     return sorted(
-        abs(found.of(quantity) / quantity.measured(record) - 1.0)
-        for found, record in zip(predictions, records, strict=True)
+        abs(found.of(quantity) / quantity.measured(record) - 1.0) for found, record in pairs
     )
 
 
 def report(records: list[Record]) -> dict[str, float]:
     """Print the report; answers with the figures to compare."""
-    predictions = [predict(record) for record in records]
-    pairs = list(zip(predictions, records, strict=True))
+    pairs = [(predict(record), record) for record in records]
     figures: dict[str, float] = {}
     print(
         f"{len(records)} readings of Megatron-LM's functional tests, last rank, allocated bytes\n"
     )
     print("quantity   agree within            share   wanted   mean error   95th percentile")
     for quantity in (PEAK, STEADY):
-        errors = _errors(quantity, predictions, records)
+        errors = _errors(quantity, pairs)
         share = mean(quantity.met(found.of(quantity), record) for found, record in pairs)
         figures[f"{quantity.name}_mean_error"] = mean(errors)
         figures[f"{quantity.name}_share_missed"] = 1.0 - share
@@ -151,12 +151,16 @@ def report(records: list[Record]) -> dict[str, float]:
     return figures
 
 
-def _print_misses(quantity: Quantity, pairs: list[tuple[Prediction, Record]]) -> None:
+def _print_misses(quantity: Quantity, pairs: Pairs) -> None:
     missed = [(found, r) for found, r in pairs if not quantity.met(found.of(quantity), r)]
-    by_reason: dict[str, list[tuple[Prediction, Record]]] = {}
+    by_reason: dict[str, Pairs] = {}
     for found, record in missed:
         by_reason.setdefault(reason(record, quantity), []).append((found, record))
-    print(f"\nMissed {quantity.name}: {len(missed)}")
+    agreeing = 1.0 - len(by_reason.get(UNEXPLAINED, [])) / len(pairs)
+    print(
+        f"\nMissed {quantity.name}: {len(missed)}. "
+        f"With these read as their names say, {agreeing:.1%} agree."
+    )
     for words, group in sorted(by_reason.items(), key=lambda item: -len(item[1])):
         print(f"  {len(group)} {words}")
         for found, record in group:
