@@ -47,6 +47,12 @@ EXACT = 1e-9
 SMALL = 400
 """Candidate runs up to which the program is solved to the end whatever gap was asked for."""
 
+SQUEEZES = 6
+"""Halvings of the distance between bound and best plan before a program is made."""
+
+LARGE = 800
+"""Candidate runs beyond which the program's relaxation proves less than the bounds already do."""
+
 MOST_ROUNDS = 200
 """Rounds of critical-path rows; real cases take a handful, this only guards against rounding."""
 
@@ -164,7 +170,12 @@ class PartitionProblem:
         candidates = self._exact(self._drop(candidates))
         self._first_plans(candidates)
         candidates = self._drop(candidates)
-        return self._add_rows(candidates, relative_gap) if candidates.alive.any() else np.inf
+        if not candidates.alive.any():
+            return np.inf
+        bound = self._squeeze(candidates)
+        if int(candidates.alive.sum()) <= LARGE and bound < self._limit():
+            bound = max(bound, self._add_rows(candidates, relative_gap))
+        return bound
 
     # -- menus ------------------------------------------------------------------------------
 
@@ -295,6 +306,23 @@ class PartitionProblem:
             self._pruned_at = min(self._pruned_at, max(float(dropped.min()), limit))
             candidates = candidates.keeping(kept)
         return candidates
+
+    def _squeeze(self, candidates: Candidates) -> float:
+        """The largest limit, nearly, below which the own-paths leave no plan; a lower bound."""
+        low, high = float(plan_bounds(candidates, self._own).min()), self._limit()
+        for _ in range(SQUEEZES):
+            middle = (low + high) / 2
+            left = candidates
+            while left.alive.any():
+                kept = left.alive & (plan_bounds(left, self._own) < middle)
+                if int(kept.sum()) == int(left.alive.sum()):
+                    break
+                left = left.keeping(kept)
+            if left.alive.any():
+                high = middle
+            else:
+                low = middle
+        return low
 
     def _add_rows(self, candidates: Candidates, relative_gap: float) -> float:
         """Solve, simulate, add the critical path, again; the best bound proved."""
