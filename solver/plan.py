@@ -30,26 +30,31 @@ class Status(StrEnum):
 class LayoutAnswer(Answer):
     """The parallel layout, every field filled."""
 
-    tensor_parallel: int
-    pipeline_parallel: int
-    context_parallel: int
-    expert_parallel: int
-    data_parallel: int
-    virtual_stages: int
-    micro_batch_size: int
-    sequence_parallel: bool
-    zero_stage: int
-    schedule: str
-    expert_tensor_parallel: int = 1
-    interleaving_group: int | None = None
+    tensor_parallel: int = Field(description="Devices that share each layer.")
+    pipeline_parallel: int = Field(description="Devices of a pipeline.")
+    context_parallel: int = Field(description="Devices that share each sequence in attention.")
+    expert_parallel: int = Field(description="Devices over which the experts are spread.")
+    data_parallel: int = Field(description="Replicas of the pipeline.")
+    virtual_stages: int = Field(description="Model chunks per pipeline device.")
+    micro_batch_size: int = Field(description="Sequences of one micro-batch.")
+    sequence_parallel: bool = Field(description="Whether norms and residuals are split too.")
+    zero_stage: int = Field(
+        description="What is sharded over replicas: 1 optimizer, 2 also gradients, 3 also weights."
+    )
+    schedule: str = Field(description="Order of forward and backward passes.")
+    expert_tensor_parallel: int = Field(default=1, description="Devices that share each expert.")
+    interleaving_group: int | None = Field(
+        default=None,
+        description="Micro-batches through a chunk in a row; null without virtual stages.",
+    )
 
 
 class StageMemory(Answer):
     """Bytes of one stage at its peak; the fields add up to the stage's ``peak_memory_bytes``."""
 
-    weights: float
-    gradients: float
-    optimizer: float
+    weights: float = Field(description="Weights in the compute precision.")
+    gradients: float = Field(description="Gradient buffers.")
+    optimizer: float = Field(description="Master weights and moments.")
     activations: float = Field(description="Kept for backward, all in-flight micro-batches.")
     recompute: float = Field(description="Tensors that one block rebuilds in its backward.")
     working: float = Field(default=0.0, description="Temporaries of the block at work.")
@@ -59,9 +64,11 @@ class StageMemory(Answer):
 class BlockRecompute(Answer):
     """So many blocks of a kind on the stage recompute these tensors."""
 
-    block: str
-    count: int
-    recomputed: list[str]
+    block: str = Field(description="Kind of block.")
+    count: int = Field(description="How many of them.")
+    recomputed: list[str] = Field(
+        description="Tensors run again in backward; empty: all needed ones are kept."
+    )
     whole: bool = Field(
         default=False,
         description="The framework re-runs the whole block, outputs that nobody needs included.",
@@ -91,12 +98,18 @@ class BlockKind(Answer):
 class Stage(Answer):
     """One pipeline stage: what it holds, how long it takes, what it needs."""
 
-    index: int
-    chunk: int | None = None
-    blocks: list[tuple[str, int]]
-    forward_seconds: float
+    index: int = Field(description="Pipeline rank.")
+    chunk: int | None = Field(
+        default=None, description="Model chunk on that rank; null without virtual stages."
+    )
+    blocks: list[tuple[str, int]] = Field(
+        description="Kinds of block in model order, each with a count."
+    )
+    forward_seconds: float = Field(description="One micro-batch.")
     backward_seconds: float = Field(description="One micro-batch, recompute included.")
-    recompute_seconds: float
+    recompute_seconds: float = Field(
+        description="The part of backward that runs forward ops again."
+    )
     gather_seconds: float = Field(
         default=0.0, description="Gathering its weights before the first pass, where not hidden."
     )
@@ -104,7 +117,9 @@ class Stage(Answer):
         default=0.0, description="Reducing its gradients after the last pass, where not hidden."
     )
     step_seconds: float = Field(default=0.0, description="Updating its weights.")
-    in_flight: int
+    in_flight: int = Field(
+        description="Micro-batches whose kept tensors are held at once, at most."
+    )
     kept_bytes: float = Field(
         default=0.0, description="Kept for the backward of one micro-batch, inputs included."
     )
@@ -124,66 +139,78 @@ class Stage(Answer):
         default=None, description="Where that peak falls: forward, backward or optimizer step."
     )
     memory: StageMemory
-    recompute: list[BlockRecompute]
+    recompute: list[BlockRecompute] = Field(description="What its blocks recompute.")
 
 
 class Breakdown(Answer):
     """Where the iteration's time goes, on average over the stages; the lines add up to it."""
 
-    compute: float
-    recompute: float
-    bubble: float
-    tensor_parallel: float
-    pipeline_parallel: float
-    data_parallel: float
-    optimizer: float
-    context_parallel: float = 0.0
-    expert_parallel: float = 0.0
-    other: float = 0.0
+    compute: float = Field(description="Forward and backward ops that occupy the compute units.")
+    recompute: float = Field(description="Forward ops run again.")
+    bubble: float = Field(description="Devices that wait.")
+    tensor_parallel: float = Field(description="Exposed collectives of tensor parallelism.")
+    pipeline_parallel: float = Field(description="Sends on the critical path.")
+    data_parallel: float = Field(
+        description="Exposed reduction of gradients and gathering of weights."
+    )
+    optimizer: float = Field(description="The update.")
+    context_parallel: float = Field(default=0.0, description="Exposed exchange of keys and values.")
+    expert_parallel: float = Field(default=0.0, description="Exposed exchange of tokens.")
+    other: float = Field(default=0.0, description="What an iteration costs whatever the plan.")
 
 
 class Evaluation(Answer):
     """Time and memory of a given layout, partition and recompute policy."""
 
-    iteration_seconds: float
-    tokens_per_second_per_device: float | None
-    model_flops_utilization: float | None
-    fits: bool
-    peak_memory_bytes: float
-    memory_limit_bytes: float
+    iteration_seconds: float = Field(
+        description="Simulated makespan of one iteration, the update included."
+    )
+    tokens_per_second_per_device: float | None = Field(description="Null for a profile.")
+    model_flops_utilization: float | None = Field(
+        description="Without recompute, of the dense peak; null for a profile."
+    )
+    fits: bool = Field(description="Whether every device stays within the memory limit.")
+    peak_memory_bytes: float = Field(description="The fullest device.")
+    memory_limit_bytes: float = Field(description="Usable bytes of a device.")
     layout: LayoutAnswer
-    micro_batches: int
-    stages: list[Stage]
+    micro_batches: int = Field(description="Per pipeline and iteration.")
+    stages: list[Stage] = Field(description="In model order.")
     breakdown: Breakdown
     pipeline_send_seconds: float = Field(
         default=0.0, description="One boundary tensor between neighbouring stages."
     )
     block_kinds: dict[str, BlockKind] = Field(default_factory=dict)
-    notes: list[str] = Field(default_factory=list)
+    notes: list[str] = Field(
+        default_factory=list, description="What the reader of the request should know."
+    )
 
 
 class Baseline(Answer):
     """What another method would get on the same costs."""
 
-    iteration_seconds: float | None
-    fits: bool
-    peak_memory_bytes: float | None = None
+    iteration_seconds: float | None = Field(description="Null if it has no plan that fits.")
+    fits: bool = Field(description="Whether it stays within the memory limit.")
+    peak_memory_bytes: float | None = Field(default=None, description="The fullest device.")
     speed_up: float | None = Field(
         default=None, description="The baseline's iteration time over this plan's."
     )
-    note: str = ""
+    note: str = Field(default="", description="What it does.")
 
 
 class SolverReport(Answer):
     """How the answer was found."""
 
-    seconds: float
-    engine: str
-    version: str
-    layouts_considered: int
-    layouts_pruned: int
-    layouts_infeasible: int = 0
-    layouts_unfinished: int = 0
+    seconds: float = Field(description="Wall time of the solve.")
+    engine: str = Field(
+        description="`bounds` if bounds alone proved the plan, else the program solver."
+    )
+    version: str = Field(description="Plans of different versions are not comparable.")
+    layouts_considered: int = Field(description="Legal layouts of the request.")
+    layouts_pruned: int = Field(description="Given up by their bound.")
+    layouts_infeasible: int = Field(default=0, description="No partition fits.")
+    layouts_unfinished: int = Field(
+        default=0, description="Neither solved nor given up when time ran out."
+    )
     rows: int = Field(default=0, description="Critical-path rows in the final program.")
     rounds: int = Field(default=0, description="Solve-and-simulate rounds for the winner.")
 
@@ -191,44 +218,60 @@ class SolverReport(Answer):
 class Shortfall(Answer):
     """A stage that cannot fit, even under full recompute."""
 
-    stage: int
-    missing_bytes: float
-    needed_bytes: float
-    memory_limit_bytes: float
-    layout: LayoutAnswer
+    stage: int = Field(description="The fullest stage.")
+    missing_bytes: float = Field(description="What it lacks.")
+    needed_bytes: float = Field(description="What it needs.")
+    memory_limit_bytes: float = Field(description="Usable bytes of a device.")
+    layout: LayoutAnswer = Field(description="The layout that comes nearest to fitting.")
 
 
 class Export(Answer):
     """A plan in a framework's own words, and what those words cannot say."""
 
-    framework: str
-    arguments: list[str]
-    exact: bool
-    notes: list[str]
+    framework: str = Field(description="Its name.")
+    arguments: list[str] = Field(description="Flags.")
+    exact: bool = Field(description="Whether the flags say all that the plan decides.")
+    notes: list[str] = Field(description="What they cannot say.")
 
 
 class Plan(Answer):
     """The best plan, or why there is none."""
 
-    id: str
+    id: str = Field(description="Content address of the request under this solver version.")
     status: Status
-    iteration_seconds: float | None = None
-    tokens_per_second_per_device: float | None = None
-    model_flops_utilization: float | None = None
-    fits: bool | None = None
-    peak_memory_bytes: float | None = None
-    memory_limit_bytes: float | None = None
+    iteration_seconds: float | None = Field(
+        default=None, description="Simulated makespan of one iteration, the update included."
+    )
+    tokens_per_second_per_device: float | None = Field(
+        default=None, description="Null for a profile."
+    )
+    model_flops_utilization: float | None = Field(
+        default=None, description="Without recompute, of the dense peak; null for a profile."
+    )
+    fits: bool | None = Field(default=None, description="False if nothing fits.")
+    peak_memory_bytes: float | None = Field(default=None, description="The fullest device.")
+    memory_limit_bytes: float | None = Field(default=None, description="Usable bytes of a device.")
     layout: LayoutAnswer | None = None
-    micro_batches: int | None = None
-    stages: list[Stage] = Field(default_factory=list)
+    micro_batches: int | None = Field(default=None, description="Per pipeline and iteration.")
+    stages: list[Stage] = Field(default_factory=list, description="In model order.")
     breakdown: Breakdown | None = None
     pipeline_send_seconds: float = 0.0
     block_kinds: dict[str, BlockKind] = Field(default_factory=dict)
-    lower_bound_seconds: float | None = None
-    gap: float | None = None
-    baselines: dict[str, Baseline] = Field(default_factory=dict)
-    exports: list[Export] = Field(default_factory=list)
+    lower_bound_seconds: float | None = Field(
+        default=None, description="Proved: no plan in the asked space is faster."
+    )
+    gap: float | None = Field(
+        default=None, description="1 - lower_bound_seconds / iteration_seconds."
+    )
+    baselines: dict[str, Baseline] = Field(
+        default_factory=dict, description="What others would get on the same costs, by name."
+    )
+    exports: list[Export] = Field(
+        default_factory=list, description="The plan in the words of frameworks."
+    )
     shortfall: Shortfall | None = None
     solver: SolverReport | None = None
-    notes: list[str] = Field(default_factory=list)
-    error: str | None = None
+    notes: list[str] = Field(
+        default_factory=list, description="What the reader of the request should know."
+    )
+    error: str | None = Field(default=None, description="Why there is no plan, in words.")

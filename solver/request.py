@@ -43,9 +43,9 @@ class ProfileOp(Strict):
 
     name: Name = Field(description="The op, and the tensor that it makes.")
     inputs: list[Name] = Field(default_factory=list, description='"x" or earlier ops.')
-    forward_seconds: Seconds
-    backward_seconds: Seconds
-    output_bytes: Bytes
+    forward_seconds: Seconds = Field(description="One micro-batch.")
+    backward_seconds: Seconds = Field(description="One micro-batch, recompute apart.")
+    output_bytes: Bytes = Field(description="Size of the tensor that the op makes.")
     backward_reads: list[Name] = Field(
         default_factory=list, description="Tensors that this op's backward reads."
     )
@@ -59,19 +59,23 @@ class ProfileBlock(Strict):
         description="Weights, gradients and optimizer state of one block on one device."
     )
     input_bytes: Bytes = Field(description='The block\'s input "x": always kept for backward.')
-    ops: list[ProfileOp] = Field(min_length=1, max_length=512)
+    ops: list[ProfileOp] = Field(min_length=1, max_length=512, description="In forward order.")
 
 
 class Profile(Strict):
     """Measured or hand-made costs of a model, one micro-batch on one device."""
 
-    blocks: dict[Name, ProfileBlock] = Field(min_length=1, max_length=64)
+    blocks: dict[Name, ProfileBlock] = Field(
+        min_length=1, max_length=64, description="Kinds of block by name."
+    )
     sequence: list[tuple[Name, Annotated[int, Field(ge=1, le=4096)]]] = Field(
         min_length=1,
         max_length=4096,
         description="Block names in model order, each with a count.",
     )
-    pipeline_send_seconds: Seconds = 0.0
+    pipeline_send_seconds: Seconds = Field(
+        default=0.0, description="One boundary tensor between neighbouring stages."
+    )
 
 
 class Model(Strict):
@@ -103,8 +107,10 @@ class Cluster(Strict):
 
     name: Name | None = Field(default=None, description="A stored cluster.")
     device: Name | None = Field(default=None, description="An entry of the device catalogue.")
-    nodes: Count | None = None
-    devices_per_node: Annotated[int, Field(ge=1, le=1024)] | None = None
+    nodes: Count | None = Field(default=None, description="Nodes of the cluster.")
+    devices_per_node: Annotated[int, Field(ge=1, le=1024)] | None = Field(
+        default=None, description="Devices of one node."
+    )
     memory_bytes: Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)] | None = Field(
         default=None, description="Usable bytes per device; the device's own memory if absent."
     )
@@ -144,8 +150,13 @@ class Optimizer(StrEnum):
 class Training(Strict):
     """The training run. With a profile, ``global_batch_size`` counts micro-batches per pipeline."""
 
-    sequence_length: Annotated[int, Field(ge=1, le=16_777_216)] | None = None
-    global_batch_size: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    sequence_length: Annotated[int, Field(ge=1, le=16_777_216)] | None = Field(
+        default=None, description="Tokens of one sequence."
+    )
+    global_batch_size: Annotated[int, Field(ge=1, le=10_000_000)] | None = Field(
+        default=None,
+        description="Sequences of one iteration; micro-batches per pipeline of a profile.",
+    )
     precision: Precision = Precision.BF16
     attention: AttentionKernel = AttentionKernel.FLASH
     optimizer: Optimizer = Optimizer.ADAM
@@ -154,16 +165,32 @@ class Training(Strict):
 class LayoutRequest(Strict):
     """The parallel layout; whatever is absent or null is searched."""
 
-    tensor_parallel: Count | None = None
-    pipeline_parallel: Count | None = None
-    context_parallel: Count | None = None
-    expert_parallel: Count | None = None
-    data_parallel: Count | None = None
-    virtual_stages: Annotated[int, Field(ge=1, le=512)] | None = None
-    micro_batch_size: Annotated[int, Field(ge=1, le=65_536)] | None = None
-    sequence_parallel: bool | None = None
-    zero_stage: Annotated[int, Field(ge=0, le=3)] | None = None
-    schedule: ScheduleName | None = None
+    tensor_parallel: Count | None = Field(
+        default=None, description="Devices that share each layer."
+    )
+    pipeline_parallel: Count | None = Field(default=None, description="Devices of a pipeline.")
+    context_parallel: Count | None = Field(
+        default=None, description="Devices that share each sequence in attention; 1 if absent."
+    )
+    expert_parallel: Count | None = Field(
+        default=None, description="Devices over which the experts are spread; 1 if absent."
+    )
+    data_parallel: Count | None = Field(default=None, description="Replicas of the pipeline.")
+    virtual_stages: Annotated[int, Field(ge=1, le=512)] | None = Field(
+        default=None, description="Model chunks per pipeline device; 1 if absent."
+    )
+    micro_batch_size: Annotated[int, Field(ge=1, le=65_536)] | None = Field(
+        default=None, description="Sequences of one micro-batch."
+    )
+    sequence_parallel: bool | None = Field(
+        default=None,
+        description="Split norms and residuals too; if absent, with tensor parallelism.",
+    )
+    zero_stage: Annotated[int, Field(ge=0, le=3)] | None = Field(
+        default=None,
+        description="Sharded over replicas: 1 optimizer (default), 2 also gradients, 3 weights.",
+    )
+    schedule: ScheduleName | None = Field(default=None, description="1F1B if absent.")
     expert_tensor_parallel: Count | None = Field(
         default=None, description="Devices that share each expert; as `tensor_parallel` if absent."
     )
@@ -213,14 +240,18 @@ class Recompute(Strict):
 class Target(Strict):
     """The framework that is to run the plan."""
 
-    framework: Name
+    framework: Name = Field(description="Its name.")
 
 
 class SolverOptions(Strict):
     """Limits of the search."""
 
-    time_limit_seconds: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] = 30.0
-    relative_gap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1e-4
+    time_limit_seconds: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] = Field(
+        default=30.0, description="Then the best plan so far is answered, with its gap."
+    )
+    relative_gap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
+        default=1e-4, description="Proved distance to the optimum at which the search may stop."
+    )
 
 
 class PlanRequest(Strict):
