@@ -83,17 +83,21 @@ def test_one_flag_with_two_values_is_refused() -> None:
     assert error.value.field == "model.megatron_args[--num-layers]"
 
 
+def _refusal(content: dict[str, Any] | str) -> StagecutError | None:
+    try:
+        read_megatron_args(content)
+    except StagecutError as error:
+        return error
+    return None
+
+
 @given(st.dictionaries(st.sampled_from([*SMALL, "--num-experts", "--mtp-num-layers"]), st.text()))
 def test_whatever_stands_there_it_is_read_or_refused(change: dict[str, str]) -> None:
-    try:
-        read_megatron_args({**SMALL, **change})
-    except StagecutError as error:
-        assert error.field is not None
+    refusal = _refusal({**SMALL, **change})
+    assert refusal is None or refusal.field is not None
 
 
 @given(st.text())
 def test_any_text_is_read_or_refused(line: str) -> None:
-    try:
-        read_megatron_args(line)
-    except StagecutError as error:
-        assert error.field is not None
+    refusal = _refusal(line)
+    assert refusal is None or refusal.field is not None
