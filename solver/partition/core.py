@@ -24,6 +24,9 @@ ROUNDING = 1e-12
 PRECISE = 1e-9
 """Relative distance to the bound at which a mix counts as optimal."""
 
+FIRST_MOVES = 24
+"""Moves per kind among which a first mix is looked for."""
+
 MOST_NODES = 150
 """Enumerated mixes beyond which summing up is quicker."""
 
@@ -39,18 +42,52 @@ class _Move:
     seconds: float
 
 
+@dataclass(frozen=True, eq=False)
+class _Kind:
+    """A kind's blocks, its choices, and its base: the least kept one of no reduced cost."""
+
+    kind: int
+    count: int
+    choices: Index
+    kept: Floats
+    seconds: Floats
+    reduced: Floats
+    base: int
+
+    def moves(self, limit: float) -> list[_Move]:
+        """Moves from the base whose reduced cost stays below a limit."""
+        rows = np.flatnonzero(self.reduced < limit)
+        kept, seconds = self.kept - self.kept[self.base], self.seconds - self.seconds[self.base]
+        return [
+            _Move(
+                reduced=float(self.reduced[row]),
+                kind=self.kind,
+                choice=int(self.choices[row]),
+                kept=float(kept[row]),
+                seconds=float(seconds[row]),
+            )
+            for row in rows.tolist()
+            if row != self.base
+        ]
+
+
 class Core:
-    """The enumeration behind one level: base choices, and moves away from them."""
+    """One knapsack: base choices, and moves away from them.
+
+    Args:
+        width: Kept bytes per micro-batch that fit.
+        bound: The Lagrangian bound.
+    """
 
     def __init__(self, width: float, bound: float) -> None:
         self._room = width
         self._bound = bound
-        self._base: dict[int, int] = {}
+        self._kinds: list[_Kind] = []
         self._base_seconds = 0.0
         self._left: dict[int, int] = {}
         self._moves: list[_Move] = []
         self._best = math.inf
-        self._taken: dict[_Move, int] = {}
+        self._taken: dict[_Move, int] | None = None
         self._nodes = 0
 
     def add(
@@ -62,39 +99,32 @@ class Core:
         seconds: Floats,
         reduced: Floats,
     ) -> None:
-        """Enter a kind; its base is the least-kept choice of (nearly) no reduced cost."""
+        """Enter a kind: its number of blocks, and its choices by ascending kept bytes."""
         scale = max(float(seconds.max()), 1e-300)
-        at = int(np.flatnonzero(reduced <= scale * ROUNDING)[0])
-        self._base[kind] = int(choices[at])
+        base = int((reduced <= scale * ROUNDING).argmax())
+        self._kinds.append(_Kind(kind, count, choices, kept, seconds, reduced, base))
         self._left[kind] = count
-        self._base_seconds += count * float(seconds[at])
-        self._room -= count * float(kept[at])
-        for row in range(len(choices)):
-            if row != at:
-                self._moves.append(
-                    _Move(
-                        reduced=max(float(reduced[row]), 0.0),
-                        kind=kind,
-                        choice=int(choices[row]),
-                        kept=float(kept[row] - kept[at]),
-                        seconds=float(seconds[row] - seconds[at]),
-                    )
-                )
+        self._base_seconds += count * float(seconds[base])
+        self._room -= count * float(kept[base])
 
-    def solve(self) -> Mix:
-        """The best mix; its bound is below it only where even summing up had to stop."""
+    def solve(self, known: float) -> Mix | None:
+        """The best mix, or None if none is better than one of ``known`` seconds.
+
+        Its bound is below it only where even summing up had to stop.
+        """
+        self._best = known
         self._greedy()
-        self._limit = self._best - self._bound - self._tolerance()
+        limit = self._best - self._bound - self._tolerance()
         # Moves of high reduced cost first: they are few, and the cheap ones fill what is left.
         self._moves = sorted(
-            (move for move in self._moves if move.reduced < self._limit),
+            (move for kind in self._kinds for move in kind.moves(limit)),
             key=lambda move: (-move.reduced, move.kind, move.choice),
         )
         self._descend(0, self._room, self._base_seconds, 0.0, {})
-        bound = self._best
-        if self._nodes > MOST_NODES and not self._sum_up():
-            bound = self._bound
-        return Mix(self._best, bound, self._parts())
+        finished = self._nodes <= MOST_NODES or self._sum_up()
+        if self._taken is None:
+            return None
+        return Mix(self._best, self._best if finished else self._bound, self._parts(self._taken))
 
     def _sum_up(self) -> bool:
         """Decide by sums over blocks; whether that came to its end."""
@@ -116,27 +146,36 @@ class Core:
         return True
 
     def _tolerance(self) -> float:
-        return PRECISE * max(self._best, 0.0)
+        return PRECISE * self._best if math.isfinite(self._best) else 0.0
 
     def _greedy(self) -> None:
-        """A first mix: keep taking the move that saves most among those that fit."""
+        """A first mix: take the moves that save time in order of reduced cost, as they fit."""
         room, seconds = self._room, self._base_seconds
-        left, taken = dict(self._left), dict.fromkeys(range(len(self._moves)), 0)
-        gains = sorted(
-            (i for i, m in enumerate(self._moves) if m.seconds < 0),
-            key=lambda i: (self._moves[i].reduced, self._moves[i].seconds),
-        )
-        for i in gains:
-            move = self._moves[i]
+        left, taken = dict(self._left), dict[_Move, int]()
+        for move in self._first_moves():
             fits = left[move.kind] if move.kept <= 0 else int(max(room, 0.0) // move.kept)
             times = min(left[move.kind], fits)
-            room -= times * move.kept
-            seconds += times * move.seconds
-            left[move.kind] -= times
-            taken[i] += times
-        if room < 0:  # cannot happen: the base fits whenever the level admits a mix
-            return
-        self._record(seconds, {self._moves[i]: n for i, n in taken.items() if n})
+            if times:
+                taken[move] = times
+                room -= times * move.kept
+                seconds += times * move.seconds
+                left[move.kind] -= times
+        if room >= 0:  # the base fits whenever the price is right; rounding may say otherwise
+            self._record(seconds, taken)
+
+    def _first_moves(self) -> list[_Move]:
+        """Of each kind, the moves of least reduced cost that save time."""
+        found = []
+        for kind in self._kinds:
+            saving = np.flatnonzero(kind.seconds < kind.seconds[kind.base])
+            if len(saving):
+                few = kind.reduced[saving]
+                limit = np.partition(few, FIRST_MOVES)[FIRST_MOVES] if len(few) > FIRST_MOVES else 0
+                found += kind.moves(float(limit) if limit else math.inf)
+        return sorted(
+            (move for move in found if move.seconds < 0),
+            key=lambda move: (move.reduced, move.seconds, move.kind, move.choice),
+        )
 
     def _record(self, seconds: float, taken: dict[_Move, int]) -> None:
         if seconds < self._best:
@@ -182,11 +221,12 @@ class Core:
             )
         self._left[move.kind] = left
 
-    def _parts(self) -> tuple[tuple[int, int, int], ...]:
+    def _parts(self, taken: dict[_Move, int]) -> tuple[tuple[int, int, int], ...]:
         left = dict(self._left)
         parts = []
-        for move, times in self._taken.items():
+        for move, times in taken.items():
             parts.append((move.kind, move.choice, times))
             left[move.kind] -= times
-        parts += [(kind, self._base[kind], count) for kind, count in left.items() if count]
+        base = {kind.kind: int(kind.choices[kind.base]) for kind in self._kinds}
+        parts += [(kind, base[kind], count) for kind, count in left.items() if count]
         return tuple(sorted(parts))

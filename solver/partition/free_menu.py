@@ -7,8 +7,8 @@ For a run with ``counts[k]`` blocks of kind k, in-flight f and capacity C::
                f sum x[k, c] kept[k, c] + R <= C - states - reserved
                x[k, c] = 0 unless rebuilt[k, c] + working[k] <= R
 
-over integers x and the few values R (``level``) that the working memory can take. For one level
-this is a multiple-choice knapsack with equal items. Its Lagrangian bound is
+over integers x and the values R that the working memory can take. For one value this is a
+multiple-choice knapsack with equal items. Its Lagrangian bound is
 
     max over price m >= 0 of   sum over k of counts[k] phi[k](m)  -  m W,
     phi[k](m) = min over c of  seconds[k, c] + m kept[k, c],      W = (C - ... - R) / f
@@ -23,6 +23,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -31,20 +32,25 @@ from solver.partition.core import PRECISE, ROUNDING, Core
 from solver.partition.menu import Floats, Index, Menu, Mix, Part
 from solver.recompute.frontier import Frontier
 
+SPANS = 8
+"""Spans of working memory that the vectorised bounds tell apart."""
+
 
 @dataclass(frozen=True, eq=False)
 class _Level:
-    """One value of the working memory and the choices it admits."""
+    """The choices whose working memory stays within one value, and their Lagrangian function."""
 
-    working: float
     prices: Floats  # (prices,) ascending
-    phi: Floats  # (kinds, prices)
-    least_kept: Floats  # (kinds,); infinite where no choice is admitted
+    phi: Floats  # (kinds, prices); infinite where no choice is admitted
     admitted: tuple[Index, ...]
 
 
 class FreeMenu(Menu):
     """Any choice for any block; cheapest mixes are remembered by signature and budget.
+
+    The working memory takes many values in large blocks. A span of them is bounded by the choices
+    of its largest value and the budget of its smallest, and only split where that bound is not
+    beaten.
 
     Args:
         costs: The blocks (for their working bytes), capacity and reserved bytes.
@@ -55,42 +61,47 @@ class FreeMenu(Menu):
         self._reserved = costs.reserved_bytes
         self._budget = costs.capacity_bytes - costs.reserved_bytes
         self._frontiers = frontiers
-        self._working = [block.working_bytes for block in costs.blocks]
-        self._levels = self._make_levels()
+        self._peaks = [
+            front.rebuilt + block.working_bytes
+            for front, block in zip(frontiers, costs.blocks, strict=True)
+        ]
+        self._values = np.unique(np.concatenate(self._peaks))
+        self._least = np.stack(
+            [
+                _least_so_far(front.kept, peak, self._values)
+                for front, peak in zip(frontiers, self._peaks, strict=True)
+            ]
+        )
+        self._levels: dict[int, _Level] = {}
         self._known: dict[tuple[tuple[int, ...], float, int], Mix | None] = {}
 
-    def _make_levels(self) -> list[_Level]:
-        peaks = [f.rebuilt + w for f, w in zip(self._frontiers, self._working, strict=True)]
-        values = np.unique(np.concatenate(peaks))
-        levels = []
-        for value in values:
-            admitted = tuple(np.flatnonzero(peak <= value * (1 + ROUNDING)) for peak in peaks)
-            levels.append(self._level(float(value), admitted))
-        return levels
-
-    def _level(self, working: float, admitted: tuple[Index, ...]) -> _Level:
-        prices = {0.0}
-        for front, rows in zip(self._frontiers, admitted, strict=True):
-            prices.update(_hull_slopes(front.kept[rows], front.seconds[rows]))
-        price = np.array(sorted(prices))
-        phi = np.full((len(self._frontiers), len(price)), math.inf)
-        least = np.full(len(self._frontiers), math.inf)
-        for kind, (front, rows) in enumerate(zip(self._frontiers, admitted, strict=True)):
-            if len(rows):
-                lines = front.seconds[rows, None] + front.kept[rows, None] * price
-                phi[kind] = lines.min(axis=0)
-                least[kind] = front.kept[rows].min()
-        return _Level(working, price, phi, least, admitted)
+    def _level(self, at: int) -> _Level:
+        """The choices within the value at that place."""
+        if at not in self._levels:
+            limit = float(self._values[at]) * (1 + ROUNDING)
+            admitted = tuple(np.flatnonzero(peak <= limit) for peak in self._peaks)
+            prices = {0.0}
+            for front, rows in zip(self._frontiers, admitted, strict=True):
+                prices.update(_hull_slopes(front.kept[rows], front.seconds[rows]))
+            price = np.array(sorted(prices))
+            phi = np.full((len(self._frontiers), len(price)), math.inf)
+            for kind, (front, rows) in enumerate(zip(self._frontiers, admitted, strict=True)):
+                if len(rows):
+                    lines = front.seconds[rows, None] + front.kept[rows, None] * price
+                    phi[kind] = lines.min(axis=0)
+            self._levels[at] = _Level(price, phi, admitted)
+        return self._levels[at]
 
     def bounds(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
-        """The Lagrangian bound of every run over all levels."""
+        """The Lagrangian bound of every run over a few spans of the working memory."""
         best = np.full(len(counts), math.inf)
         present = counts > 0
-        for level in self._levels:
-            absent = ~np.isfinite(level.least_kept)
+        for low, high in _spans(len(self._values)):
+            level = self._level(high)
+            absent = ~np.isfinite(self._least[:, high])
+            least = np.where(absent, 0.0, self._least[:, high])
+            width = (self._budget - self._values[low] - states) / in_flight
             room = ~(present & absent).any(axis=1)
-            width = (self._budget - level.working - states) / in_flight
-            least = np.where(absent, 0.0, level.least_kept)
             room &= width * (1 + ROUNDING) >= counts @ least
             phi = np.where(absent[:, None], 0.0, level.phi)
             value = (counts[room] @ phi - width[room, None] * level.prices).max(axis=1, initial=0.0)
@@ -98,13 +109,11 @@ class FreeMenu(Menu):
         return best
 
     def least_bytes(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
-        """Every block at its least: the smallest over the levels of kept and working bytes."""
-        least = np.stack([level.least_kept for level in self._levels], axis=1)
-        absent = ~np.isfinite(least)
-        working = np.array([level.working for level in self._levels]) + self._reserved
-        working = np.where((counts > 0) @ absent, math.inf, working)
-        kept = counts @ np.where(absent, 0.0, least)
-        return np.asarray(states + (in_flight[:, None, None] * kept + working).min(axis=2))
+        """Every block at its least: the smallest over all values of kept and working bytes."""
+        absent = ~np.isfinite(self._least)
+        working = np.where((counts > 0) @ absent, math.inf, self._values + self._reserved)
+        kept = counts @ np.where(absent, 0.0, self._least)
+        return np.stack([states + (flight * kept + working).min(axis=1) for flight in in_flight])
 
     def slowest(self, counts: Index) -> Floats:
         """Every block at its least kept bytes."""
@@ -121,49 +130,74 @@ class FreeMenu(Menu):
         """The cheapest mix of a signature, or None if nothing fits."""
         key = (counts, states, in_flight)
         if key not in self._known:
-            self._known[key] = self._search(counts, states, in_flight)
+            self._known[key] = self._search(np.array(counts), states, in_flight)
         return self._known[key]
 
-    def _search(self, counts: tuple[int, ...], states: float, in_flight: int) -> Mix | None:
-        number = np.array(counts)
-        kinds = np.flatnonzero(number)
-        ranked = []
-        for level in self._levels:
-            if not np.isfinite(level.least_kept[kinds]).all():
-                continue
-            width = (self._budget - level.working - states) / in_flight
-            if width * (1 + ROUNDING) < float(number[kinds] @ level.least_kept[kinds]):
-                continue
-            values = number[kinds] @ level.phi[kinds] - level.prices * width
-            best = int(values.argmax())
-            ranked.append((max(float(values[best]), 0.0), level.working, best, width, level))
-        best_mix: Mix | None = None
-        for bound, _, price_at, width, level in sorted(ranked, key=lambda entry: entry[:2]):
-            if best_mix is not None and bound >= best_mix.seconds * (1 - PRECISE):
-                break
-            mix = self._at_level(level, kinds.tolist(), counts, width, bound, price_at)
-            if best_mix is None or mix.seconds < best_mix.seconds:
-                best_mix = Mix(mix.seconds, min(mix.bound, mix.seconds), mix.parts)
-        if best_mix is None:
-            return None
-        return best_mix
+    def _search(self, counts: Index, states: float, in_flight: int) -> Mix | None:
+        """Spans by least bound: split in two, or decided where one value is left."""
+        kinds = np.flatnonzero(counts)
+        widths = (self._budget - self._values - states) / in_flight
+        spans: list[tuple[float, int, int]] = []
 
-    def _at_level(
-        self,
-        level: _Level,
-        kinds: list[int],
-        counts: tuple[int, ...],
-        width: float,
-        bound: float,
-        price_at: int,
-    ) -> Mix:
-        price = float(level.prices[price_at])
+        def enter(low: int, high: int) -> None:
+            least = float(counts[kinds] @ self._least[kinds, high])
+            if widths[low] * (1 + ROUNDING) >= least:
+                bound, _ = self._lagrangian(counts, kinds, high, float(widths[low]))
+                heappush(spans, (bound, low, high))
+
+        enter(0, len(self._values) - 1)
+        best: Mix | None = None
+        while spans:
+            bound, low, high = heappop(spans)
+            if best is not None and bound >= best.seconds * (1 - PRECISE):
+                break
+            if low < high:
+                middle = (low + high) // 2
+                enter(low, middle)
+                enter(middle + 1, high)
+                continue
+            mix = self._decide(counts, kinds, high, float(widths[low]), best)
+            if mix is not None:
+                best = mix
+        return best
+
+    def _lagrangian(self, counts: Index, kinds: Index, at: int, width: float) -> tuple[float, int]:
+        """The bound of one value's choices within a width, and the price that gives it."""
+        level = self._level(at)
+        values = counts[kinds] @ level.phi[kinds] - level.prices * width
+        price = int(values.argmax())
+        return max(float(values[price]), 0.0), price
+
+    def _decide(
+        self, counts: Index, kinds: Index, at: int, width: float, best: Mix | None
+    ) -> Mix | None:
+        """The cheapest mix of one value's choices, or None if ``best`` is not beaten."""
+        level = self._level(at)
+        bound, price = self._lagrangian(counts, kinds, at, width)
         core = Core(width * (1 + ROUNDING), bound)
-        for kind in kinds:
+        for kind in kinds.tolist():
             front, rows = self._frontiers[kind], level.admitted[kind]
-            reduced = front.seconds[rows] + price * front.kept[rows] - level.phi[kind, price_at]
-            core.add(kind, counts[kind], rows, front.kept[rows], front.seconds[rows], reduced)
-        return core.solve()
+            reduced = front.seconds[rows] + level.prices[price] * front.kept[rows]
+            reduced = np.maximum(reduced - level.phi[kind, price], 0.0)
+            core.add(kind, int(counts[kind]), rows, front.kept[rows], front.seconds[rows], reduced)
+        mix = core.solve(math.inf if best is None else best.seconds)
+        if mix is None or best is None:
+            return mix
+        return Mix(mix.seconds, min(mix.bound, best.bound), mix.parts)
+
+
+def _spans(values: int) -> list[tuple[int, int]]:
+    """All places in at most ``SPANS`` runs [first, last]."""
+    edges = np.unique(np.linspace(0, values, min(SPANS, values) + 1).astype(int)).tolist()
+    return [(low, high - 1) for low, high in itertools.pairwise(edges)]
+
+
+def _least_so_far(kept: Floats, peaks: Floats, values: Floats) -> Floats:
+    """Least kept bytes among the choices within each value; infinite where there is none."""
+    order = np.argsort(peaks, kind="stable")
+    least = np.append(np.minimum.accumulate(kept[order]), math.inf)
+    within = np.searchsorted(peaks[order], values * (1 + ROUNDING), side="right")
+    return np.asarray(least[within - 1])
 
 
 def _hull_slopes(kept: Floats, seconds: Floats) -> list[float]:
