@@ -27,6 +27,14 @@ def gibibytes(count: float) -> str:
     return f"{count / GIBIBYTE:.1f}"
 
 
+def size(count: float) -> str:
+    """``71.3 GiB`` or ``320 MiB``: three significant digits."""
+    for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if abs(count) >= 0.9995 * 2.0**power:
+            return f"{_three(count / 2.0**power)} {unit}"
+    return f"{count:.0f} B"
+
+
 def percent(share: float) -> str:
     """A share; small ones keep two digits that say something, and none becomes a false zero."""
     if share == 0:

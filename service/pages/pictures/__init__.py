@@ -1,0 +1,1 @@
+"""One picture per module: a plan goes in, a drawing comes out."""

@@ -1,0 +1,144 @@
+"""What one device holds through the iteration.
+
+A micro-batch's activations are held from the start of its forward to the end of its backward; a
+backward holds what it rebuilds and its temporaries beside them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from service.console.quantities import duration, size
+from service.pages.pictures.svg import WIDTH, Drawing, n, ticks, time_unit
+from service.replay import Floats, Kind, Replay
+from solver.plan import Stage
+
+_LEFT, _RIGHT, _TOP, _HEIGHT, _BOTTOM = 74.0, 12.0, 24.0, 180.0, 26.0
+_COLUMNS = 700
+_GIB = 2.0**30
+
+
+def memory_over_time(replay: Replay, stages: list[Stage], device: int, limit: float) -> Drawing:
+    """The picture for one device."""
+    moments, held, extra = _held(replay, stages, device)
+    mine = [stage for stage in stages if stage.index == device]
+    memory = mine[0].memory
+    states = memory.weights + memory.gradients + memory.optimizer
+    base = states + memory.reserved
+    most = max(limit, base + float((held + extra).max(initial=0.0))) * 1.05
+    bottom = _TOP + _HEIGHT
+    drawing = Drawing(
+        f"Memory of stage {device} over the iteration",
+        f"At most {size(mine[0].peak_memory_bytes)} of {size(limit)}.",
+        height=bottom + _BOTTOM,
+    )
+    across = (WIDTH - _LEFT - _RIGHT) / replay.makespan
+    up = _HEIGHT / most
+
+    def y(count: float) -> float:
+        return bottom - count * up
+
+    for tick in ticks(0, most / _GIB, 5):
+        drawing.line(_LEFT, y(tick * _GIB), WIDTH - _RIGHT, y(tick * _GIB), "grid")
+        drawing.text(_LEFT - 8, y(tick * _GIB) + 4, f"{tick:g} GiB", "end small")
+    unit = time_unit(replay.makespan)
+    for moment in ticks(0, replay.makespan, 10):
+        x = _LEFT + moment * across
+        anchor = "end" if x > WIDTH - 30 else "middle"
+        drawing.text(x, bottom + 18, f"{unit.label(moment)} {unit.name}", f"{anchor} small")
+    right = WIDTH - _RIGHT - _LEFT
+    drawing.rectangle(
+        _LEFT,
+        y(memory.reserved),
+        right,
+        memory.reserved * up,
+        "reserved",
+        f"Reserve: {size(memory.reserved)}",
+    )
+    drawing.rectangle(
+        _LEFT,
+        y(base),
+        right,
+        states * up,
+        "weights",
+        f"Weights, gradients, optimizer state: {size(states)}",
+    )
+    x = _LEFT + moments * across
+    drawing.path(_area(x, y(base) - held * up, y(base)), "activations")
+    drawing.path(_area(x, y(base) - (held + extra) * up, None, y(base) - held * up), "rebuilt")
+    drawing.line(_LEFT, y(limit), WIDTH - _RIGHT, y(limit), "limit")
+    drawing.text(WIDTH - _RIGHT, y(limit) - 5, f"limit {size(limit)}", "end small limit-text")
+    drawing.text(_LEFT, 12, f"Stage {device}, {duration(replay.makespan)}", "small muted")
+    return drawing
+
+
+def _held(replay: Replay, stages: list[Stage], device: int) -> tuple[Floats, Floats, Floats]:
+    """Moments, activations from each on, and the most that a backward adds there.
+
+    At most ``_COLUMNS`` columns; each shows the most that is held within it.
+    """
+    bars = replay.bars.where((replay.bars.device == device) & (replay.bars.micro_batch >= 0))
+    kept = np.zeros(replay.devices * replay.virtual_stages)
+    buffer = np.zeros_like(kept)
+    for position, stage in enumerate(stages):
+        kept[position] = stage.kept_bytes
+        buffer[position] = stage.memory.recompute + stage.memory.working
+    forward = bars.kind == Kind.FORWARD
+    backward = bars.kind == Kind.BACKWARD
+    # What ends when something else begins is let go first.
+    ends = bars.end[backward] - 1e-9 * replay.makespan
+    moments = np.concatenate([bars.start[forward], ends])
+    change = np.concatenate([kept[bars.stage[forward]], -kept[bars.stage[backward]]])
+    order = np.argsort(moments, kind="stable")
+    moments, held = moments[order], np.cumsum(change[order])
+    edges = np.linspace(0.0, replay.makespan, _COLUMNS + 1)
+    during = bars.kind != Kind.FORWARD
+    return (
+        edges,
+        _most(edges, moments, held),
+        _extra(edges, bars.start[during], bars.end[during], buffer[bars.stage[during]]),
+    )
+
+
+def _most(edges: Floats, moments: Floats, held: Floats) -> Floats:
+    """The largest value of a step function within each column; the last is what is left."""
+    before = np.concatenate([[0.0], held])[np.searchsorted(moments, edges, side="right")]
+    most = before.copy()
+    column = np.clip(np.searchsorted(edges, moments, side="right") - 1, 0, len(edges) - 1)
+    np.maximum.at(most, column, held)
+    return np.asarray(np.maximum(most, 0.0))
+
+
+def _extra(edges: Floats, start: Floats, end: Floats, buffer: Floats) -> Floats:
+    extra = np.zeros(len(edges))
+    first = np.searchsorted(edges, start, side="right") - 1
+    last = np.maximum(np.searchsorted(edges, end, side="left") - 1, first)
+    for low, high, count in zip(first, last, buffer, strict=True):
+        extra[low : high + 1] = np.maximum(extra[low : high + 1], count)
+    return extra
+
+
+def _area(x: Floats, top: Floats, base: float | None, bottom: Floats | None = None) -> str:
+    """The region between two step functions of the same columns."""
+    if not len(x):
+        return ""
+    steps = _steps(x, top)
+    if base is not None:
+        back = [f"L{n(x[-1])} {n(base)}", f"L{n(x[0])} {n(base)}"]
+    else:
+        assert bottom is not None
+        back = [f"L{n(a)} {n(b)}" for a, b in reversed(_corners(x, bottom))]
+    return f"M{steps}{''.join(back)}z"
+
+
+def _steps(x: Floats, y: Floats) -> str:
+    return "L".join(f"{n(a)} {n(b)}" for a, b in _corners(x, y))
+
+
+def _corners(x: Floats, y: Floats) -> list[tuple[float, float]]:
+    corners = [(float(x[0]), float(y[0]))]
+    for i in range(1, len(x)):
+        if abs(y[i] - y[i - 1]) > 0.04:
+            corners += [(float(x[i]), float(y[i - 1])), (float(x[i]), float(y[i]))]
+    corners.append((float(x[-1]), float(y[-1])))
+    return corners

@@ -1,0 +1,228 @@
+"""A stored plan, replayed: when every pass of its iteration begins and ends, and what is held then.
+
+Nothing is estimated here: the stages' times go through the exact simulator that judged the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.plan import Evaluation, LayoutAnswer, Plan, Stage
+from solver.schedules import (
+    Schedule,
+    Simulation,
+    StageTimes,
+    Work,
+    make_schedule,
+    schedule_graph,
+    simulate,
+)
+from solver.schedules.path import critical_tasks
+
+Floats = npt.NDArray[np.float64]
+Index = npt.NDArray[np.int64]
+
+
+class Kind(IntEnum):
+    """What a device does while a bar lasts; it stalls where there is no bar."""
+
+    FORWARD = 0
+    BACKWARD = 1
+    RECOMPUTE = 2
+    COMMUNICATION = 3
+    OPTIMIZER = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Bars:
+    """What devices do when; arrays of shape (bars,), times in seconds, sorted by start.
+
+    ``micro_batch`` is -1 for what happens once per iteration. ``stage`` counts virtual stages.
+    """
+
+    kind: Index
+    device: Index
+    stage: Index
+    micro_batch: Index
+    start: Floats
+    end: Floats
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def where(self, mask: npt.NDArray[np.bool_]) -> Bars:
+        """The bars that ``mask`` picks."""
+        return Bars(
+            self.kind[mask],
+            self.device[mask],
+            self.stage[mask],
+            self.micro_batch[mask],
+            self.start[mask],
+            self.end[mask],
+        )
+
+    def within(self, start: float, end: float) -> Bars:
+        """The bars that are seen between two moments."""
+        return self.where((self.end > start) & (self.start < end))
+
+
+@dataclass(frozen=True, eq=False)
+class CriticalPath:
+    """The passes that decide how long the iteration takes, in time order; shape (passes,)."""
+
+    device: Index
+    start: Floats
+    end: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """The iteration of a plan. ``cycle_seconds`` is a pass to and fro of the busiest device."""
+
+    devices: int
+    virtual_stages: int
+    micro_batches: int
+    bars: Bars
+    critical: CriticalPath
+    makespan: float
+    cycle_seconds: float
+    send_seconds: float
+
+
+def replay(plan: Plan | Evaluation) -> Replay:
+    """Replay the iteration of an answer that has stages.
+
+    Raises:
+        ValueError: The answer has none.
+    """
+    if plan.layout is None or plan.micro_batches is None or not plan.stages:
+        raise ValueError("the plan has no stages")
+    schedule = schedule_of(plan.layout, plan.micro_batches)
+    stages = plan.stages
+    times = StageTimes.of(
+        forward=[stage.forward_seconds for stage in stages],
+        backward=[stage.backward_seconds for stage in stages],
+        send=plan.pipeline_send_seconds,
+        before_first=[stage.gather_seconds for stage in stages],
+        after_last=[stage.reduction_seconds for stage in stages],
+        step=[stage.step_seconds for stage in stages],
+    )
+    simulation = simulate(schedule_graph(schedule), times)
+    cycle = np.zeros(schedule.devices)
+    for position, stage in enumerate(stages):
+        cycle[schedule.device(position)] += stage.forward_seconds + stage.backward_seconds
+    return Replay(
+        devices=schedule.devices,
+        virtual_stages=schedule.virtual_stages,
+        micro_batches=schedule.micro_batches,
+        bars=_bars(schedule, simulation, stages),
+        critical=_critical(schedule, simulation),
+        makespan=float(simulation.makespan[0]),
+        cycle_seconds=float(cycle.max()),
+        send_seconds=plan.pipeline_send_seconds,
+    )
+
+
+def schedule_of(layout: LayoutAnswer, micro_batches: int) -> Schedule:
+    """The schedule that a layout runs."""
+    return make_schedule(
+        layout.schedule,
+        layout.pipeline_parallel,
+        micro_batches,
+        layout.virtual_stages,
+        layout.interleaving_group or 0,
+    )
+
+
+def _bars(schedule: Schedule, simulation: Simulation, stages: Sequence[Stage]) -> Bars:
+    graph = simulation.graph
+    work, stage, micro_batch = graph.tasks.T
+    end = simulation.ends[: graph.nodes, 0]
+    forward = np.array([stage.forward_seconds for stage in stages])[stage]
+    backward = np.array([stage.backward_seconds for stage in stages])[stage]
+    again = np.array([stage.recompute_seconds for stage in stages])[stage]
+    start = end - np.where(work == Work.FORWARD, forward, backward)
+    is_backward = work == Work.BACKWARD
+    rebuilt = np.where(is_backward, start + np.minimum(again, backward), start)
+    rebuilds = rebuilt > start
+    rows = [
+        _rows(np.where(is_backward, Kind.BACKWARD, Kind.FORWARD), stage, micro_batch, rebuilt, end),
+        _rows(
+            np.full(int(rebuilds.sum()), Kind.RECOMPUTE),
+            stage[rebuilds],
+            micro_batch[rebuilds],
+            start[rebuilds],
+            rebuilt[rebuilds],
+        ),
+        *_once_per_iteration(schedule, simulation),
+    ]
+    kind, of, which, begin, finish = (np.concatenate(column) for column in zip(*rows, strict=True))
+    place = np.array([schedule.device(number) for number in range(schedule.stages)])
+    order = np.argsort(begin, kind="stable")
+    return Bars(
+        kind[order].astype(np.int64),
+        place[of.astype(np.int64)][order],
+        of[order].astype(np.int64),
+        which[order].astype(np.int64),
+        begin[order],
+        finish[order],
+    )
+
+
+_Rows = tuple[Floats, Floats, Floats, Floats, Floats]
+
+
+def _rows(
+    kind: npt.ArrayLike,
+    stage: npt.ArrayLike,
+    micro_batch: npt.ArrayLike,
+    start: npt.ArrayLike,
+    end: npt.ArrayLike,
+) -> _Rows:
+    columns = np.broadcast_arrays(kind, stage, micro_batch, start, end)
+    return tuple(np.atleast_1d(column).astype(np.float64) for column in columns)  # type: ignore[return-value]
+
+
+def _once_per_iteration(schedule: Schedule, simulation: Simulation) -> list[_Rows]:
+    """Gathering weights before the first pass, reducing gradients after the last, the update."""
+    graph, times = simulation.graph, simulation.times
+    every = np.arange(schedule.stages)
+    last = simulation.ends[graph.last_of_stage, 0]
+    done = last + times.after_last[0]
+    gather = times.before_first[0].copy()
+    gather[schedule.devices :] = 0.0  # only the first pass of a device waits for its gather
+    update = float(done.max())
+    begins = update + np.array(
+        [
+            times.step[0][[other for other in range(stage) if _same(schedule, other, stage)]].sum()
+            for stage in range(schedule.stages)
+        ]
+    )
+    rows = []
+    for kind, start, end in (
+        (Kind.COMMUNICATION, np.zeros(schedule.stages), gather),
+        (Kind.COMMUNICATION, last, done),
+        (Kind.OPTIMIZER, begins, begins + times.step[0]),
+    ):
+        lasts = end > start
+        rows.append(_rows(kind, every[lasts], -1, start[lasts], end[lasts]))
+    return [row for row in rows if len(row[1])]
+
+
+def _same(schedule: Schedule, stage: int, other: int) -> bool:
+    return schedule.device(stage) == schedule.device(other)
+
+
+def _critical(schedule: Schedule, simulation: Simulation) -> CriticalPath:
+    nodes, _ = critical_tasks(simulation)
+    graph, times = simulation.graph, simulation.times
+    work, stage, _ = graph.tasks[nodes].T
+    end = simulation.ends[nodes, 0]
+    lasts = np.where(work == Work.FORWARD, times.forward[0][stage], times.backward[0][stage])
+    device = np.array([schedule.device(number) for number in range(schedule.stages)])
+    return CriticalPath(device[stage], end - lasts, end)
