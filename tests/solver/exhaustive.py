@@ -53,7 +53,8 @@ def makespan(
     """Run every task as soon as it may, stage by stage in turn."""
     stages = len(forward)
     waiting = [order(schedule, s, stages, n) for s in range(stages)]
-    clock, end = [0.0] * stages, {}
+    clock = [0.0] * stages
+    end: dict[tuple[str, int, int], float] = {}
     while any(waiting):
         for s in range(stages):
             while waiting[s]:
@@ -77,9 +78,7 @@ def in_flight(schedule: str, stage: int, stages: int, n: int) -> int:
     return n if schedule == "gpipe" else min(stages - stage, n)
 
 
-def least_recompute(
-    costs: PipelineCosts, run: tuple[int, ...], flight: int
-) -> float:
+def least_recompute(costs: PipelineCosts, run: tuple[int, ...], flight: int) -> float:
     """Least recompute seconds of a stage holding these blocks, over every choice of each block."""
     states = sum(costs.blocks[k].states.total for k in run)
     best = math.inf
