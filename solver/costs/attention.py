@@ -212,7 +212,9 @@ def _flash(graph: Graph, heads: Heads, query_key: str, value: str) -> str:
     order of dimensions.
     """
     shard, machine = graph.shard, graph.machine
+    imbalance = machine.calibration.software.context_imbalance
     pairs = _pairs(graph, heads.window) * heads.queries
+    pairs *= 1.0 + imbalance * (1.0 - 1.0 / shard.context.size)
     run = shard.sequence // shard.context.size
     forward = machine.attention(
         2.0 * pairs * (heads.query_dim + heads.value_dim), run, heads.value_dim, backward=False

@@ -77,6 +77,8 @@ class SoftwareEfficiency:
     ``optimizer_passes``: memory traffic of the update relative to one fused pass.
     ``iteration_seconds``: fixed time per iteration (loader, logging, synchronisation).
     ``expert_imbalance``: load of the busiest rank over the mean of expert parallelism.
+    ``context_imbalance``: 0 where context parallelism deals the causal mask out evenly, 1 where the
+    rank with the end of the sequence computes whole blocks.
     ``whole_sends``: tensor-parallel ranks each send the whole boundary tensor, not their part.
     ``send_occupancy``: share of a boundary tensor's send that keeps a stage from computing.
     ``loss_bytes``: memory traffic of the cross entropy per logit, forward and backward.
@@ -98,6 +100,7 @@ class SoftwareEfficiency:
     optimizer_passes: float
     iteration_seconds: float
     expert_imbalance: float
+    context_imbalance: float
     whole_sends: bool
     send_occupancy: float
     loss_bytes: float

@@ -59,7 +59,7 @@ def pipeline_costs(
     found = efficiencies or calibration(cluster.device.name, software_of(training, layout))
     machine = machine_of(cluster, training, found)
     shard = sharding(training, layout, cluster.domain_size)
-    software = found.software
+    generation = found.software
     boundary = 2.0 * shard.row_tokens * architecture.hidden_size
     send_seconds = _send_seconds(boundary, shard, machine, layout)
     stages_per_layer = layout.pipeline_parallel * layout.virtual_stages / architecture.num_layers
@@ -69,7 +69,7 @@ def pipeline_costs(
         shard,
         machine,
         layout.pipeline_parallel,
-        software.send_occupancy * send_seconds * stages_per_layer,
+        generation.send_occupancy * send_seconds * stages_per_layer,
         granularity,
         implementation,
     )
@@ -85,9 +85,9 @@ def pipeline_costs(
             + reserve["collective_bytes"]
             + reserve["fragmentation_fraction"] * cluster.memory_bytes
         ),
-        gradient_overlap=software.gradient_overlap,
-        gather_overlap=software.gather_overlap,
-        fixed_seconds=software.iteration_seconds
+        gradient_overlap=generation.gradient_overlap,
+        gather_overlap=generation.gather_overlap,
+        fixed_seconds=generation.iteration_seconds
         + _tied_embedding_seconds(architecture, layout, shard, machine),
         workspace_bytes=workspace_bytes(architecture, training, shard, implementation),
         boundary_bytes=boundary,

@@ -52,7 +52,7 @@ def sharded_weights(
     unsharded meanwhile.
     """
     shard, links = graph.shard, graph.machine.links
-    if shard.zero_stage < 2 or shard.data.size == 1:
+    if not shard.runs_sharded or shard.data.size == 1:
         return (), 0.0
     size = ELEMENT * parameters
     gather = all_gather(size, shard.data, links)

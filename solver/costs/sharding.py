@@ -36,6 +36,11 @@ class Sharding:
     zero_stage: int
     send_crosses_nodes: bool
 
+    @property
+    def runs_sharded(self) -> bool:
+        """Whether weights and gradients move with every micro-batch (ZeRO 2 and 3)."""
+        return self.zero_stage >= 2
+
 
 def sharding(training: Training, layout: Layout, node: int) -> Sharding:
     """The slices of ``layout`` where ``node`` consecutive devices share a node (NVLink domain)."""
