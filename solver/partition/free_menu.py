@@ -35,6 +35,12 @@ from solver.recompute.frontier import Frontier
 SPANS = 8
 """Spans of working memory that the vectorised bounds tell apart."""
 
+LARGE = 300
+"""Choices of all kinds beyond which only the most promising values are decided."""
+
+FEW = 8
+"""How many values that is; the bound of the others then stands beside the mix."""
+
 
 @dataclass(frozen=True, eq=False)
 class _Level:
@@ -72,6 +78,8 @@ class FreeMenu(Menu):
                 for front, peak in zip(frontiers, self._peaks, strict=True)
             ]
         )
+        large = sum(len(front.choices) for front in frontiers) > LARGE
+        self._most_decisions = FEW if large else len(self._values)
         self._levels: dict[int, _Level] = {}
         self._known: dict[tuple[tuple[int, ...], float, int], Mix | None] = {}
 
@@ -147,15 +155,19 @@ class FreeMenu(Menu):
 
         enter(0, len(self._values) - 1)
         best: Mix | None = None
+        decisions = 0
         while spans:
             bound, low, high = heappop(spans)
             if best is not None and bound >= best.seconds * (1 - PRECISE):
                 break
+            if best is not None and decisions >= self._most_decisions:
+                return Mix(best.seconds, min(best.bound, bound), best.parts)
             if low < high:
                 middle = (low + high) // 2
                 enter(low, middle)
                 enter(middle + 1, high)
                 continue
+            decisions += 1
             mix = self._decide(counts, kinds, high, float(widths[low]), best)
             if mix is not None:
                 best = mix
