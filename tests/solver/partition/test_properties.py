@@ -1,0 +1,222 @@
+"""What must hold for every pipeline: of memory, of units, of names, of cutoffs."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solver.costs.pipeline import Block, PipelineCosts
+from solver.partition.menu import Mix
+from solver.partition.solve import Dominated, Infeasible, Partition, PartitionProblem
+from solver.schedules import StageTimes, schedule_graph, simulate
+from tests.solver.partition.samples import free_menu, pipeline, solved
+
+seeds = st.integers(0, 100_000)
+examples = settings(max_examples=40, deadline=None)
+
+
+def makespan(costs: PipelineCosts, seed: int) -> float:
+    _, schedule = pipeline(seed)
+    found = solved(costs, schedule)
+    return math.inf if found is None else found.makespan
+
+
+@given(seed=seeds, more=st.floats(1.0, 3.0))
+@examples
+def test_more_memory_is_never_slower(seed: int, more: float) -> None:
+    costs, _ = pipeline(seed)
+    roomier = replace(costs, capacity_bytes=costs.capacity_bytes * more)
+    assert makespan(roomier, seed) <= makespan(costs, seed) * (1 + 1e-9)
+
+
+@given(seed=seeds, more=st.floats(0.0, 5.0))
+@examples
+def test_slower_sends_are_never_faster(seed: int, more: float) -> None:
+    costs, _ = pipeline(seed)
+    slower = replace(costs, send_seconds=costs.send_seconds + more)
+    assert makespan(slower, seed) >= makespan(costs, seed) * (1 - 1e-9)
+
+
+@given(seed=seeds, unit=st.sampled_from([1e-6, 1e-3, 7.0, 1e4]))
+@examples
+def test_the_unit_of_time_scales_the_makespan(seed: int, unit: float) -> None:
+    costs, _ = pipeline(seed)
+    scaled = replace(
+        costs,
+        blocks=tuple(_in_units_of(block, unit) for block in costs.blocks),
+        send_seconds=costs.send_seconds * unit,
+    )
+    assert makespan(scaled, seed) == pytest.approx(makespan(costs, seed) * unit, rel=1e-8)
+
+
+def _in_units_of(block: Block, unit: float) -> Block:
+    ops = tuple(
+        replace(
+            op,
+            forward_seconds=op.forward_seconds * unit,
+            backward_seconds=op.backward_seconds * unit,
+        )
+        for op in block.ops
+    )
+    return replace(block, ops=ops)
+
+
+@given(seed=seeds, unit=st.sampled_from([1e-3, 1e6, 2.0**30]))
+@examples
+def test_the_unit_of_memory_changes_nothing(seed: int, unit: float) -> None:
+    costs, _ = pipeline(seed)
+    scaled = replace(
+        costs,
+        blocks=tuple(
+            replace(
+                block,
+                ops=tuple(replace(op, output_bytes=op.output_bytes * unit) for op in block.ops),
+                input_bytes=block.input_bytes * unit,
+                states=replace(block.states, weights=block.states.weights * unit),
+            )
+            for block in costs.blocks
+        ),
+        capacity_bytes=costs.capacity_bytes * unit,
+    )
+    assert makespan(scaled, seed) == pytest.approx(makespan(costs, seed), rel=1e-8)
+
+
+@given(seed=seeds)
+@examples
+def test_the_names_and_order_of_block_kinds_change_nothing(seed: int) -> None:
+    costs, _ = pipeline(seed)
+    order = list(range(len(costs.blocks)))
+    random.Random(seed).shuffle(order)
+    renamed = replace(
+        costs,
+        blocks=tuple(replace(costs.blocks[kind], name=f"renamed{kind}") for kind in order),
+        sequence=tuple(order.index(kind) for kind in costs.sequence),
+    )
+    assert makespan(renamed, seed) == pytest.approx(makespan(costs, seed), rel=1e-9)
+
+
+@given(seed=seeds)
+@examples
+def test_a_block_split_in_two_kinds_that_are_alike_changes_nothing(seed: int) -> None:
+    costs, _ = pipeline(seed)
+    twin = replace(costs.blocks[0], name="twin")
+    kinds = len(costs.blocks)
+    first = costs.sequence.index(0) if 0 in costs.sequence else 0
+    sequence = tuple(
+        kinds if kind == 0 and position > first else kind
+        for position, kind in enumerate(costs.sequence)
+    )
+    split = replace(costs, blocks=(*costs.blocks, twin), sequence=sequence)
+    assert makespan(split, seed) == pytest.approx(makespan(costs, seed), rel=1e-9)
+
+
+@given(seed=seeds, seconds=st.floats(0.0, 10.0))
+@examples
+def test_a_constant_per_iteration_is_added(seed: int, seconds: float) -> None:
+    costs, _ = pipeline(seed)
+    longer = replace(costs, fixed_seconds=seconds)
+    assert makespan(longer, seed) == pytest.approx(makespan(costs, seed) + seconds, rel=1e-9)
+
+
+@given(seed=seeds)
+@examples
+def test_the_bound_before_solving_holds(seed: int) -> None:
+    costs, schedule = pipeline(seed)
+    bound = PartitionProblem(costs, free_menu(costs), schedule).bound
+    assert bound <= makespan(costs, seed) * (1 + 1e-9)
+
+
+@given(seed=seeds, part=st.floats(0.3, 2.0))
+@examples
+def test_a_cutoff_gives_up_only_where_nothing_beats_it(seed: int, part: float) -> None:
+    costs, schedule = pipeline(seed)
+    best = makespan(costs, seed)
+    if math.isinf(best):
+        return
+    cutoff = best * part
+    found = PartitionProblem(costs, free_menu(costs), schedule).solve(cutoff=cutoff)
+    assert not isinstance(found, Infeasible)
+    if isinstance(found, Dominated):
+        assert best >= cutoff * (1 - 1e-9)
+        assert cutoff * (1 - 1e-9) <= found.lower_bound
+    else:
+        assert found.makespan == pytest.approx(best, rel=1e-9)
+    if part < 1 - 1e-6:
+        assert isinstance(found, Dominated)
+    if part > 1 + 1e-6:
+        assert isinstance(found, Partition)
+
+
+@given(seed=seeds)
+@examples
+def test_the_lower_bound_of_a_given_up_layout_holds(seed: int) -> None:
+    costs, schedule = pipeline(seed)
+    best = makespan(costs, seed)
+    if math.isinf(best):
+        return
+    found = PartitionProblem(costs, free_menu(costs), schedule).solve(cutoff=best * 0.9)
+    assert isinstance(found, Dominated)
+    assert found.lower_bound <= best * (1 + 1e-9)
+
+
+@given(seed=seeds)
+@examples
+def test_the_same_problem_has_the_same_answer(seed: int) -> None:
+    costs, schedule = pipeline(seed)
+    assert solved(costs, schedule) == solved(costs, schedule)
+
+
+@given(seed=seeds)
+@examples
+def test_cuts_cover_the_sequence_and_mixes_its_blocks(seed: int) -> None:
+    costs, schedule = pipeline(seed)
+    found = solved(costs, schedule)
+    if found is None:
+        return
+    assert len(found.cuts) == len(found.mixes) == schedule.stages
+    edges = [found.cuts[0][0], *(stop for _, stop in found.cuts)]
+    assert [start for start, _ in found.cuts] == edges[:-1]
+    assert (edges[0], edges[-1]) == (0, len(costs.sequence))
+    for (start, stop), mix in zip(found.cuts, found.mixes, strict=True):
+        assert stop > start
+        assert decided(mix) == {
+            kind: costs.sequence[start:stop].count(kind) for kind in costs.sequence[start:stop]
+        }
+
+
+def decided(mix: Mix) -> dict[int, int]:
+    kinds = {kind for kind, _, _ in mix.parts}
+    return {kind: sum(count for k, _, count in mix.parts if k == kind) for kind in kinds}
+
+
+@given(seed=seeds)
+@examples
+def test_the_makespan_is_that_of_the_cuts_and_their_recompute(seed: int) -> None:
+    costs, schedule = pipeline(seed)
+    found = solved(costs, schedule)
+    if found is None:
+        return
+    forward, backward = [], []
+    for (start, stop), mix in zip(found.cuts, found.mixes, strict=True):
+        blocks = [costs.blocks[kind] for kind in costs.sequence[start:stop]]
+        forward.append(sum(block.forward_seconds for block in blocks))
+        backward.append(sum(block.backward_seconds for block in blocks) + mix.seconds)
+    times = StageTimes.of(forward, backward, costs.send_seconds)
+    simulated = simulate(schedule_graph(schedule), times).makespan[0]
+    assert found.makespan == pytest.approx(simulated, rel=1e-12)
+
+
+def test_no_time_to_solve_still_gives_a_bound_that_holds() -> None:
+    for seed in range(40):
+        costs, schedule = pipeline(seed)
+        problem = PartitionProblem(costs, free_menu(costs), schedule)
+        found = problem.solve(time_limit_seconds=0.0)
+        if isinstance(found, Partition):
+            best = makespan(costs, seed)
+            assert found.lower_bound <= best * (1 + 1e-9)
+            assert found.makespan >= best * (1 - 1e-9)
