@@ -63,9 +63,12 @@ def memory_over_time(replay: Replay, stages: list[Stage], device: int, limit: fl
         "weights",
         f"Weights, gradients, optimizer state: {size(states)}",
     )
-    x = _LEFT + moments * across
-    drawing.path(_area(x, y(base) - held * up, y(base)), "activations")
-    drawing.path(_area(x, y(base) - (held + extra) * up, None, y(base) - held * up), "rebuilt")
+    columns = np.asarray(_LEFT + moments * across)
+    drawing.path(_area(columns, np.asarray(y(base) - held * up), y(base)), "activations")
+    drawing.path(
+        _area(columns, np.asarray(y(base) - (held + extra) * up), np.asarray(y(base) - held * up)),
+        "rebuilt",
+    )
     drawing.line(_LEFT, y(limit), WIDTH - _RIGHT, y(limit), "limit")
     drawing.text(WIDTH - _RIGHT, y(limit) - 5, f"limit {size(limit)}", "end small limit-text")
     drawing.text(_LEFT, 12, f"Stage {device}, {duration(replay.makespan)}", "small muted")
@@ -118,21 +121,11 @@ def _extra(edges: Floats, start: Floats, end: Floats, buffer: Floats) -> Floats:
     return extra
 
 
-def _area(x: Floats, top: Floats, base: float | None, bottom: Floats | None = None) -> str:
+def _area(x: Floats, top: Floats, bottom: Floats | float) -> str:
     """The region between two step functions of the same columns."""
-    if not len(x):
-        return ""
-    steps = _steps(x, top)
-    if base is not None:
-        back = [f"L{n(x[-1])} {n(base)}", f"L{n(x[0])} {n(base)}"]
-    else:
-        assert bottom is not None
-        back = [f"L{n(a)} {n(b)}" for a, b in reversed(_corners(x, bottom))]
-    return f"M{steps}{''.join(back)}z"
-
-
-def _steps(x: Floats, y: Floats) -> str:
-    return "L".join(f"{n(a)} {n(b)}" for a, b in _corners(x, y))
+    there = _corners(x, top)
+    back = reversed(_corners(x, np.broadcast_to(bottom, x.shape)))
+    return "M" + "L".join(f"{n(a)} {n(b)}" for a, b in [*there, *back]) + "z"
 
 
 def _corners(x: Floats, y: Floats) -> list[tuple[float, float]]:

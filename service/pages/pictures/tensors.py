@@ -22,7 +22,7 @@ class Column:
 
 def columns(stages: list[Stage]) -> list[Column]:
     """The blocks in model order; blocks of a kind on a stage are interchangeable."""
-    found = []
+    found: list[Column] = []
     for position, stage in enumerate(stages):
         choices: dict[str, list[frozenset[str]]] = {}
         for part in stage.recompute:

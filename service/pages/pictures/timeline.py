@@ -228,9 +228,7 @@ def _tip(bars: Bars, i: int, replay: Replay) -> str:
     parts = [_WORDS[Kind(int(bars.kind[i]))]]
     if bars.micro_batch[i] >= 0:
         parts.append(f"micro-batch {bars.micro_batch[i]}")
-    parts.append(
-        f"stage {bars.device[i]}" if replay.virtual_stages == 1 else _chunk(bars, i, replay)
-    )
+    parts.append(_place(bars, i, replay))
     start, end = float(bars.start[i]), float(bars.end[i])
     parts.append(f"{duration(end - start)}, from {duration(start)}")
     return " · ".join(parts)

@@ -1,0 +1,129 @@
+"""Plans side by side: a line per property, differences and the best marked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from service.console.quantities import duration, percent, size
+from service.pages.pictures.breakdown import LINES
+from service.pages.shown import ShownPlan
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one plan has; ``best`` where it is the best of all."""
+
+    text: str
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """One property of all plans."""
+
+    name: str
+    cells: list[Cell]
+    differs: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """Lines that belong together."""
+
+    name: str
+    lines: list[Line]
+
+
+_Read = Callable[[ShownPlan], float | None]
+
+
+def compare(plans: Sequence[ShownPlan]) -> list[Group]:
+    """Everything worth comparing; lines that no plan has are left out."""
+    groups = [
+        Group("Result", [*_results(plans)]),
+        Group("Where the time goes", _breakdown(plans)),
+        Group("Layout", _of_part(plans, "layout")),
+        Group("Run", _of_part(plans, "training") + _of_part(plans, "recompute")),
+        Group("Cluster", _of_part(plans, "cluster")),
+    ]
+    return [group for group in groups if group.lines]
+
+
+def _results(plans: Sequence[ShownPlan]) -> list[Line]:
+    lines = [
+        _ranked("Iteration", plans, lambda p: p.plan.iteration_seconds, duration, min),
+        _ranked(
+            "Tokens a second per device",
+            plans,
+            lambda p: p.plan.tokens_per_second_per_device,
+            lambda tokens: f"{tokens:,.0f}",
+            max,
+        ),
+        _ranked("Utilisation", plans, lambda p: p.plan.model_flops_utilization, percent, max),
+        _ranked("Peak memory", plans, lambda p: p.plan.peak_memory_bytes, size, min),
+        _ranked("Proved gap", plans, lambda p: p.plan.gap, percent, None),
+    ]
+    return [line for line in lines if any(cell.text != "—" for cell in line.cells)]
+
+
+def _breakdown(plans: Sequence[ShownPlan]) -> list[Line]:
+    lines = []
+    for field, _, name in LINES:
+
+        def seconds(shown: ShownPlan, field: str = field) -> float | None:
+            return getattr(shown.plan.breakdown, field) if shown.plan.breakdown else None
+
+        if any(seconds(shown) for shown in plans):
+            lines.append(_ranked(name, plans, seconds, duration, None))
+    return lines
+
+
+def _ranked(
+    name: str,
+    plans: Sequence[ShownPlan],
+    read: _Read,
+    write: Callable[[float], str],
+    best: Callable[[list[float]], float] | None,
+) -> Line:
+    values = [read(shown) for shown in plans]
+    known = [value for value in values if value is not None]
+    top = best(known) if best and known else None
+    texts = ["—" if value is None else write(value) for value in values]
+    differs = len(set(texts)) > 1
+    return Line(
+        name,
+        [
+            Cell(text, best=differs and value is not None and value == top)
+            for text, value in zip(texts, values, strict=True)
+        ],
+        differs,
+    )
+
+
+def _of_part(plans: Sequence[ShownPlan], part: str) -> list[Line]:
+    """The fields of the layout that was found, or of a part of the request."""
+    rows: dict[str, list[str]] = {}
+    for position, shown in enumerate(plans):
+        source = shown.plan.layout if part == "layout" else getattr(shown.request, part)
+        fields = source.model_dump(mode="json") if source is not None else {}
+        for name, value in fields.items():
+            row = rows.setdefault(name, ["—"] * len(plans))
+            row[position] = _written(name, value)
+    return [
+        Line(name.replace("_", " "), [Cell(text) for text in row], len(set(row)) > 1)
+        for name, row in rows.items()
+        if any(text != "—" for text in row)
+    ]
+
+
+def _written(name: str, value: object) -> str:
+    if value is None:
+        return "—"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name.endswith("_bytes") and isinstance(value, int | float):
+        return size(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value)[:200]

@@ -1,0 +1,67 @@
+"""The guides of ``docs/guides`` as pages."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from fastapi.responses import HTMLResponse
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+import solver
+from service.pages import render
+
+_FOLDERS = (  # in the source tree, or where the installed package has its data
+    Path(solver.__file__).parents[1] / "docs" / "guides",
+    Path(sys.prefix) / "share" / "stagecut" / "guides",
+)
+
+
+@dataclass(frozen=True)
+class Guide:
+    """One guide: its address, its title, its first paragraph, and its text as HTML."""
+
+    name: str
+    title: str
+    summary: str
+    body: Markup
+
+
+@cache
+def guides() -> dict[str, Guide]:
+    """All guides by name, in the order of their file names."""
+    folder = next((folder for folder in _FOLDERS if folder.is_dir()), None)
+    if folder is None:
+        return {}
+    found = [_guide(path) for path in sorted(folder.glob("*.md"))]
+    return {guide.name: guide for guide in found}
+
+
+def index() -> HTMLResponse:
+    """The list of guides."""
+    return render.page("guides.html", guides=list(guides().values()))
+
+
+def page(name: str) -> HTMLResponse | None:
+    """One guide; None if there is none of that name."""
+    guide = guides().get(name)
+    if guide is None:
+        return None
+    return render.page("guide.html", guide=guide, guides=list(guides().values()))
+
+
+def _guide(path: Path) -> Guide:
+    text = path.read_text("utf-8")
+    title = re.search(r"^# (.+)$", text, re.MULTILINE)
+    paragraphs = [part.strip() for part in text.split("\n\n") if not part.startswith("#")]
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
+    return Guide(
+        name=re.sub(r"^\d+-", "", path.stem),
+        title=title.group(1) if title else path.stem,
+        summary=paragraphs[0].replace("\n", " ") if paragraphs else "",
+        body=Markup(body),
+    )

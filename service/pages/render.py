@@ -1,0 +1,79 @@
+"""Templates to HTML, under a policy that lets nothing in from anywhere else."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from service.console.quantities import duration, percent, size, times
+from service.pages.pictures.svg import Drawing
+from service.version import VERSION
+
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data: blob:;"
+    " connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""The Content-Security-Policy of every page."""
+
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+
+
+def page(template: str, status_code: int = 200, **context: Any) -> HTMLResponse:
+    """The page of a template."""
+    return HTMLResponse(html(template, **context), status_code=status_code, headers=_HEADERS)
+
+
+def html(template: str, **context: Any) -> str:
+    """The text of a template."""
+    return _environment().get_template(template).render(context)
+
+
+def static_text(name: str) -> str:
+    """The text of a file that the pages are served with."""
+    return files("service.pages").joinpath("static", name).read_text("utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("service.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.filters.update(
+        duration=duration,
+        size=size,
+        percent=percent,
+        times=times,
+        count=lambda number: f"{number:,.0f}",
+        moment=_moment,
+        drawn=lambda drawing: Markup(drawing.inline()) if isinstance(drawing, Drawing) else "",
+    )
+    environment.globals.update(version=VERSION, asset=_asset)
+    return environment
+
+
+@cache
+def _asset(name: str) -> str:
+    """The address of a static file; it changes with the file, so browsers may keep it."""
+    content = files("service.pages").joinpath("static", name).read_bytes()
+    return f"/static/{name}?{sha256(content).hexdigest()[:12]}"
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")

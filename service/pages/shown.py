@@ -1,0 +1,72 @@
+"""A finished plan with everything that its page shows, made once and kept for a while."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property, lru_cache
+
+from service import titles
+from service.pages import words
+from service.replay import Replay, replay
+from solver.plan import Plan
+from solver.request import PlanRequest
+
+
+class ShownPlan:
+    """A plan and the request that it answers."""
+
+    def __init__(self, request: PlanRequest, plan: Plan) -> None:
+        self.request = request
+        self.plan = plan
+
+    @cached_property
+    def title(self) -> str:
+        """``llama-3.1-70b on 64 × H100-SXM5-80GB``."""
+        return title(self.request)
+
+    @cached_property
+    def sentence(self) -> str:
+        """The answer in a sentence or two."""
+        return words.answer(self.plan)
+
+    @cached_property
+    def proof(self) -> list[str]:
+        """What the bound rests on."""
+        return words.proof(self.plan)
+
+    @cached_property
+    def replay(self) -> Replay:
+        """When everything happens."""
+        return replay(self.plan)
+
+    @cached_property
+    def has_stages(self) -> bool:
+        """Whether there is anything to draw."""
+        plan = self.plan
+        return bool(plan.layout and plan.micro_batches and plan.stages and plan.breakdown)
+
+    @cached_property
+    def request_json(self) -> str:
+        """The request without what is left to its default."""
+        return json.dumps(
+            self.request.model_dump(mode="json", exclude_defaults=True),
+            indent=2,
+            ensure_ascii=False,
+        )
+
+
+@lru_cache(maxsize=64)
+def shown(request: str, answer: str) -> ShownPlan:
+    """The plan of two stored texts (JSON)."""
+    return ShownPlan(PlanRequest.model_validate_json(request), Plan.model_validate_json(answer))
+
+
+def title(request: PlanRequest) -> str:
+    """The model, and the cluster if the request names one."""
+    cluster = request.cluster
+    name, device = titles.model(request), titles.device(request)
+    if device is None:
+        return name
+    if cluster.devices_per_node is None:
+        return f"{name} on {device}"
+    return f"{name} on {(cluster.nodes or 1) * cluster.devices_per_node:,} × {device}"

@@ -1,0 +1,17 @@
+"""Puts the pages into the application."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.staticfiles import StaticFiles
+
+from service.routes import pages, plan_pages
+
+
+def install(app: FastAPI) -> None:
+    """Serve the pages and what they are served with."""
+    app.include_router(pages.router)
+    app.include_router(plan_pages.router)
+    app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), "static")

@@ -1,0 +1,19 @@
+// Copy buttons beside code.
+const copyText = async (text) => {
+  if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text);
+  const area = document.createElement("textarea");
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+};
+
+document.querySelectorAll("[data-copy]").forEach((button) => {
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    await copyText(button.parentElement.querySelector("code").textContent);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  });
+});

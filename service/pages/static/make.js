@@ -1,0 +1,105 @@
+// The form: shows what belongs to the chosen form of model, and checks it as it is filled in.
+(() => {
+  const form = document.getElementById("make");
+  const verdict = document.getElementById("verdict");
+  const summary = document.getElementById("problems");
+  const PAUSE = 350;
+  let waiting = 0;
+  let latest = 0;
+
+  const arrange = () => {
+    const chosen = new FormData(form).get("model_form");
+    form.querySelectorAll("[data-for]").forEach((part) => { part.hidden = part.dataset.for !== chosen; });
+    form.querySelectorAll("[data-not-for]").forEach((part) => { part.hidden = part.dataset.notFor === chosen; });
+    form.querySelector('label[for="training.global_batch_size"] small').textContent =
+      chosen === "profile" ? "micro-batches per pipeline" : "sequences";
+  };
+
+  const inputOf = (field) => {
+    for (let path = field || ""; path; path = path.replace(/(\.|\[)[^.[]*$/, "")) {
+      const name = path === "cluster.memory_bytes" ? "cluster.memory_gib" : path;
+      const input = document.getElementById(name);
+      if (input && !input.closest("[hidden]")) return input;
+      if (!/[.[]/.test(path)) break;
+    }
+    return null;
+  };
+
+  const clear = () => {
+    form.querySelectorAll(".problem").forEach((place) => { place.textContent = ""; });
+    form.querySelectorAll("[aria-invalid]").forEach((input) => input.removeAttribute("aria-invalid"));
+    summary.hidden = true;
+    summary.querySelector("ul").replaceChildren();
+  };
+
+  const tell = (problems) => {
+    clear();
+    const elsewhere = [];
+    problems.forEach((problem) => {
+      const text = [problem.detail, problem.hint].filter(Boolean).join(" ");
+      const input = inputOf(problem.field);
+      if (!input) { elsewhere.push(problem); return; }
+      input.setAttribute("aria-invalid", "true");
+      document.getElementById(`${input.id}-problem`).textContent = text;
+      const folded = input.closest("details:not([open])");
+      if (folded) folded.open = true;
+    });
+    summary.hidden = !elsewhere.length;
+    summary.querySelector("ul").append(...elsewhere.map((problem) => {
+      const item = document.createElement("li");
+      const name = document.createElement("strong");
+      name.textContent = problem.field ? `${problem.field} ` : "";
+      item.append(name, [problem.detail, problem.hint].filter(Boolean).join(" "));
+      return item;
+    }));
+    verdict.className = problems.length ? "bad" : "good";
+    verdict.textContent = problems.length === 0 ? "This can be planned."
+      : problems.length === 1 ? "One thing is in the way." : `${problems.length} things are in the way.`;
+  };
+
+  const showRequest = (request) => {
+    const place = document.getElementById("as-json");
+    place.hidden = !request;
+    if (request) place.querySelector("code").textContent = JSON.stringify(request, null, 2);
+  };
+
+  const check = async () => {
+    const mine = ++latest;
+    try {
+      const answer = await fetch("/check", { method: "POST", body: new URLSearchParams(new FormData(form)) });
+      if (mine !== latest || !answer.ok) return;
+      const said = await answer.json();
+      if (mine !== latest) return;
+      tell(said.problems);
+      showRequest(said.request);
+    } catch {
+      verdict.className = "bad";
+      verdict.textContent = "The service cannot be reached.";
+    }
+  };
+
+  const soon = () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(check, PAUSE);
+  };
+  form.addEventListener("input", () => { arrange(); soon(); });
+  form.addEventListener("submit", () => {
+    verdict.className = "";
+    verdict.textContent = "Asking…";
+    form.querySelector("button[type=submit]").setAttribute("aria-busy", "true");
+  });
+  window.addEventListener("pageshow", () => {
+    form.querySelector("button[type=submit]").removeAttribute("aria-busy");
+    arrange();
+  });
+
+  arrange();
+  if (summary.hidden) check();
+  else {
+    const given = [...summary.querySelectorAll("li")].map((item) => ({
+      field: item.dataset.field,
+      detail: item.textContent.replace(item.dataset.field, "").trim(),
+    }));
+    tell(given);
+  }
+})();

@@ -1,0 +1,131 @@
+// The plan page: moves through the timeline, follows a stage's memory, saves pictures as PNG.
+(() => {
+  const plan = document.querySelector("[data-plan]").dataset.plan;
+  const section = document.getElementById("timeline");
+  let asked = 0;
+
+  const replace = async (id, address) => {
+    const place = document.getElementById(id);
+    const mine = ++asked;
+    place.classList.add("busy");
+    const answer = await fetch(address);
+    if (!answer.ok || mine !== asked) { place.classList.remove("busy"); return false; }
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(id);
+    const focus = place.contains(document.activeElement) ? markOf(document.activeElement) : null;
+    place.replaceWith(fresh);
+    if (focus) fresh.querySelector(focus)?.focus({ preventScroll: true });
+    return true;
+  };
+
+  const markOf = (element) => {
+    if (element.dataset.key) return `[data-key="${CSS.escape(element.dataset.key)}"]`;
+    if (element.id) return `#${CSS.escape(element.id)}`;
+    return element.matches("[data-timeline]") ? "[data-timeline]" : null;
+  };
+
+  const state = () => {
+    const { from, to, total, critical } = document.getElementById("timeline-part").dataset;
+    return { from: Number(from), to: Number(to), total: Number(total), critical };
+  };
+
+  const show = async (from, to, critical = state().critical) => {
+    const { total } = state();
+    const length = Math.min(to - from, total);
+    const start = Math.min(Math.max(from, 0), total - length);
+    const query = `from=${start}&to=${start + length}&critical=${critical}`;
+    if (await replace("timeline-part", `/plans/${plan}/parts/timeline?${query}`)) {
+      history.replaceState(null, "", `/plans/${plan}?${query}#timeline`);
+      section.querySelectorAll("[data-windowed]").forEach((link) => {
+        const address = `/plans/${plan}/pictures/timeline.svg?${query}`;
+        if (link.href) link.href = address; else link.dataset.png = address;
+      });
+    }
+  };
+
+  const PLOT = { left: 68 / 1120, right: 1108 / 1120 };
+  const momentAt = (box, x, from, to) => {
+    const edge = box.querySelector("svg").getBoundingClientRect();
+    const share = ((x - edge.left) / edge.width - PLOT.left) / (PLOT.right - PLOT.left);
+    return from + Math.min(Math.max(share, 0), 1) * (to - from);
+  };
+
+  if (section) {
+    section.addEventListener("click", (event) => {
+      const link = event.target.closest("[data-jump]");
+      if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      const query = new URLSearchParams(link.dataset.jump);
+      show(Number(query.get("from")), Number(query.get("to")));
+    });
+    section.addEventListener("change", (event) => {
+      if (event.target.id !== "critical") return;
+      const { from, to } = state();
+      show(from, to, String(event.target.checked));
+    });
+    section.addEventListener("keydown", (event) => {
+      if (!event.target.closest("[data-timeline]") || event.ctrlKey || event.metaKey || event.altKey) return;
+      const key = event.key === "=" ? "+" : event.key;
+      const link = section.querySelector(`[data-key="${CSS.escape(key)}"]`);
+      if (link) { event.preventDefault(); link.click(); }
+    });
+    section.addEventListener("wheel", (event) => {
+      const box = event.target.closest("[data-timeline]");
+      if (!box || !(event.ctrlKey || event.metaKey)) return;
+      event.preventDefault();
+      const { from, to } = state();
+      const centre = momentAt(box, event.clientX, from, to);
+      const factor = event.deltaY < 0 ? 0.6 : 1 / 0.6;
+      show(centre - (centre - from) * factor, centre + (to - centre) * factor);
+    }, { passive: false });
+    section.addEventListener("pointerdown", (event) => {
+      const box = event.target.closest("[data-overview]");
+      if (!box || event.button) return;
+      const { from, to, total } = state();
+      const first = momentAt(box, event.clientX, 0, total);
+      const up = (release) => {
+        const second = momentAt(box, release.clientX, 0, total);
+        const length = Math.abs(second - first);
+        if (length > total / 200) show(Math.min(first, second), Math.max(first, second));
+        else show(first - (to - from) / 2, first + (to - from) / 2);
+      };
+      window.addEventListener("pointerup", up, { once: true });
+    });
+  }
+
+  document.querySelectorAll("[data-noscript]").forEach((button) => { button.hidden = true; });
+  document.getElementById("memory")?.addEventListener("change", async (event) => {
+    if (event.target.id !== "stage") return;
+    await replace("memory-part", `/plans/${plan}/parts/memory?stage=${event.target.value}`);
+    document.querySelectorAll("#memory-part [data-noscript]").forEach((button) => { button.hidden = true; });
+    offerPng();
+  });
+
+  const SCALE = 2;
+  const savePng = async (address, name) => {
+    const text = await (await fetch(address)).text();
+    const image = new Image();
+    const source = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
+    try {
+      image.src = source;
+      await image.decode();
+      const canvas = document.createElement("canvas");
+      canvas.width = image.naturalWidth * SCALE;
+      canvas.height = image.naturalHeight * SCALE;
+      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+      const blob = await new Promise((done) => { canvas.toBlob(done, "image/png"); });
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(blob);
+      link.download = name;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    } finally {
+      URL.revokeObjectURL(source);
+    }
+  };
+  const offerPng = () => document.querySelectorAll("[data-png]").forEach((button) => { button.hidden = false; });
+  offerPng();
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-png]");
+    if (button) savePng(button.dataset.png, button.dataset.name);
+  });
+})();

@@ -1,0 +1,80 @@
+"""The answer and its proof in sentences."""
+
+from __future__ import annotations
+
+from service.console.quantities import duration, percent, size, times
+from solver.plan import Plan, Status
+
+_BEST = 1e-9
+
+
+def answer(plan: Plan) -> str:
+    """The answer in two sentences."""
+    if plan.status is Status.INFEASIBLE:
+        return infeasible(plan)
+    if plan.iteration_seconds is None:
+        return plan.error or "There is no plan."
+    first = f"One iteration takes {duration(plan.iteration_seconds)}"
+    if plan.tokens_per_second_per_device is not None:
+        first += f", {plan.tokens_per_second_per_device:,.0f} tokens a second per device"
+    if plan.model_flops_utilization is not None:
+        first += f" at {percent(plan.model_flops_utilization)} of its peak"
+    return f"{first}. {_proved(plan)}{_against_full(plan)}"
+
+
+def infeasible(plan: Plan) -> str:
+    """Which stage misses how much."""
+    lack = plan.shortfall
+    if lack is None:
+        return plan.error or "Nothing fits."
+    return (
+        f"Nothing fits: in the closest layout stage {lack.stage} misses {size(lack.missing_bytes)}"
+        f" of the {size(lack.needed_bytes)} that it needs, whatever it recomputes."
+    )
+
+
+def proof(plan: Plan) -> list[str]:
+    """What the bound says and what it rests on, a sentence each."""
+    report, lower = plan.solver, plan.lower_bound_seconds
+    if report is None or lower is None or plan.iteration_seconds is None:
+        return []
+    found = [
+        f"No plan that the request admits takes less than {duration(lower)};"
+        f" this one takes {duration(plan.iteration_seconds)}."
+    ]
+    solved = report.layouts_considered - report.layouts_pruned - report.layouts_infeasible
+    if report.layouts_considered > 1:
+        found.append(
+            f"Of {report.layouts_considered:,} legal layouts, {report.layouts_pruned:,} were ruled"
+            f" out by a bound, {report.layouts_infeasible:,} do not fit,"
+            f" {solved - report.layouts_unfinished:,} were solved to the end."
+        )
+    if report.layouts_unfinished:
+        found.append(
+            f"{report.layouts_unfinished:,} were not finished in time; their bounds count."
+        )
+    found.append(
+        f"The split into stages is a mixed-integer program ({report.engine}) whose rows are paths"
+        f" through the schedule: {report.rows:,} rows after {report.rounds:,} rounds of solving and"
+        " simulating. Every path is a lower bound for every plan."
+    )
+    found.append(
+        "Time and memory were derived once more by a simulator and a sweep that share no code with"
+        " the program. The proof holds for the cost model, not for the hardware."
+    )
+    return found
+
+
+def _proved(plan: Plan) -> str:
+    if plan.gap is None:
+        return ""
+    if plan.gap <= _BEST:
+        return "No plan is faster: this is proved."
+    return f"Proved: no plan is faster by more than {percent(plan.gap)}."
+
+
+def _against_full(plan: Plan) -> str:
+    full = plan.baselines.get("full")
+    if full is None or full.speed_up is None or full.speed_up < 1.005:
+        return ""
+    return f" It is {times(full.speed_up).replace('x', ' ×')} as fast as recomputing every layer."

@@ -1,0 +1,127 @@
+"""The first page, the comparison of plans, and the guides."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import parse_qsl
+
+from anyio import to_thread
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import JSONResponse, RedirectResponse
+
+from service import reading
+from service.dependencies import IntakeInUse, SettingsInUse, StoreInUse
+from service.jobs.intake import Asked
+from service.pages import compare_page, guides, make_page
+from service.pages.form import request_of
+from service.pages.origin import refuse_foreign_forms
+from service.pages.page_route import PageRoute
+from service.pages.shown import ShownPlan, shown
+from service.problems import ProblemError, problem
+from service.settings import Settings
+from service.store import Store, plans
+from solver.request import PlanRequest
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+_RECENT = 12
+_MOST_COMPARED = 6
+
+
+@router.get("/")
+async def first_page(store: StoreInUse, like: str | None = None) -> Response:
+    """Make a plan; recent plans. ``like`` names a plan whose request fills the form."""
+
+    def rendered() -> Response:
+        with store.reading() as session:
+            known = plans.request_of(session, like) if like else None
+        fields = make_page.fields_of(PlanRequest.model_validate_json(known)) if known else {}
+        return make_page.page(_recent(store), fields)
+
+    return await to_thread.run_sync(rendered)
+
+
+@router.post("/", dependencies=[Depends(refuse_foreign_forms)])
+async def make(
+    request: Request, intake: IntakeInUse, settings: SettingsInUse, store: StoreInUse
+) -> Response:
+    """Ask for the plan of the form, and go to its page; with problems the form comes back."""
+    fields = await _fields(request, settings)
+    try:
+        stored = await intake.plan(Asked(reading.validate(PlanRequest, request_of(fields))))
+    except ProblemError as error:
+        found = error.problem
+        return await to_thread.run_sync(lambda: make_page.page(_recent(store), fields, found))
+    return RedirectResponse(f"/plans/{stored.id}", status_code=303)
+
+
+@router.post("/check", dependencies=[Depends(refuse_foreign_forms)])
+async def check(request: Request, intake: IntakeInUse, settings: SettingsInUse) -> Response:
+    """What is wrong with the form so far, field by field; and the request that it makes."""
+    fields = await _fields(request, settings)
+    made: dict[str, Any] | None = None
+    try:
+        made = request_of(fields)
+        await intake.check(Asked(reading.validate(PlanRequest, made)))
+    except ProblemError as error:
+        parts = [part.model_dump() for part in error.problem.parts]
+        return JSONResponse({"request": made, "problems": parts})
+    return JSONResponse({"request": made, "problems": []})
+
+
+@router.get("/compare")
+async def compare(
+    store: StoreInUse, ids: Annotated[list[str] | None, Query(max_length=20)] = None
+) -> Response:
+    """Plans side by side; ``ids`` separated by commas, or given several times."""
+    wanted = [name for given in ids or [] for name in given.split(",") if name]
+    wanted = list(dict.fromkeys(wanted))[:_MOST_COMPARED]
+
+    def rendered() -> Response:
+        known = {name: _answered(store, name) for name in wanted}
+        missing = [name for name, found in known.items() if found is None]
+        found = {name: plan for name, plan in known.items() if plan is not None}
+        return compare_page.page(found, missing, _recent(store))
+
+    return await to_thread.run_sync(rendered)
+
+
+@router.get("/guides")
+async def list_guides() -> Response:
+    """The guides."""
+    return guides.index()
+
+
+@router.get("/guides/{name}")
+async def read_guide(name: str) -> Response:
+    """One guide."""
+    found = guides.page(name)
+    if found is None:
+        raise ProblemError(
+            problem(404, "not-found", "Not found", "There is no such guide.", hint="See /guides.")
+        )
+    return found
+
+
+async def _fields(request: Request, settings: Settings) -> dict[str, str]:
+    """The fields of a form that was sent."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > settings.max_body_bytes:
+            raise ProblemError(problem(413, "body-too-long", "The form is too long", "Paste less."))
+    pairs = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=200)
+    return dict(pairs)
+
+
+def _recent(store: Store) -> list[make_page.Recent]:
+    with store.reading() as session:
+        return [make_page.recent(row) for row in plans.page(session, _RECENT)]
+
+
+def _answered(store: Store, plan_id: str) -> ShownPlan | None:
+    with store.reading() as session:
+        stored, request = plans.find(session, plan_id), plans.request_of(session, plan_id)
+    if stored is None or request is None or stored.answer is None:
+        return None
+    return shown(PlanRequest.model_validate_json(request).model_dump_json(), stored.answer)

@@ -1,0 +1,151 @@
+"""The page of a plan: wherever it stands, its pictures, and what can be taken away from it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from anyio import to_thread
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.responses import RedirectResponse
+
+from service.dependencies import IntakeInUse, StoreInUse
+from service.jobs.intake import Asked
+from service.pages import plan_page
+from service.pages.drawings import View
+from service.pages.origin import refuse_foreign_forms
+from service.pages.page_route import PageRoute
+from service.pages.shown import ShownPlan, shown, title
+from service.pages.trace import trace
+from service.problems import Problem, ProblemError, problem
+from service.store import Store, plans
+from service.store.plans import StoredPlan
+from solver.request import PlanRequest
+
+router = APIRouter(prefix="/plans", include_in_schema=False, route_class=PageRoute)
+
+PlanId = Annotated[str, Path(max_length=100, pattern="^[0-9A-Za-z_-]+$")]
+_FOREVER = {"Cache-Control": "private, max-age=3600"}
+
+
+def _view(
+    start: Annotated[float | None, Query(alias="from", ge=0, allow_inf_nan=False)] = None,
+    end: Annotated[float | None, Query(alias="to", ge=0, allow_inf_nan=False)] = None,
+    critical: bool = True,
+    stage: Annotated[int | None, Query(ge=0)] = None,
+) -> View:
+    return View(start, end, critical, stage)
+
+
+ViewAsked = Annotated[View, Depends(_view)]
+
+
+@router.get("/{plan_id}")
+async def read(plan_id: PlanId, view: ViewAsked, request: Request, store: StoreInUse) -> Response:
+    """The plan, its progress, or why there is none."""
+
+    def rendered() -> Response:
+        stored, asked = _find(store, plan_id)
+        if not stored.finished:
+            return plan_page.waiting(plan_id, stored.status, title(asked))
+        if stored.answer is None:
+            failure = Problem.model_validate_json(stored.problem) if stored.problem else None
+            return plan_page.without_answer(plan_id, stored.status, asked, failure)
+        return plan_page.answered(plan_id, _shown(stored, asked), view, str(request.base_url))
+
+    return await to_thread.run_sync(rendered)
+
+
+@router.get("/{plan_id}/parts/{part}")
+async def part(
+    plan_id: PlanId, part: Literal["timeline", "memory"], view: ViewAsked, store: StoreInUse
+) -> Response:
+    """A part of the page by itself, for another view of it."""
+    return await to_thread.run_sync(
+        lambda: plan_page.part(plan_id, _answered(store, plan_id), part, view)
+    )
+
+
+@router.get("/{plan_id}/pictures/{name}.svg")
+async def picture(plan_id: PlanId, name: str, view: ViewAsked, store: StoreInUse) -> Response:
+    """A picture as a file."""
+
+    def drawn() -> Response:
+        text = plan_page.picture(_answered(store, plan_id), name, view)
+        if text is None:
+            raise _nothing(f"There is no picture {name[:100]!r} of this plan.")
+        return Response(text, media_type="image/svg+xml", headers=_FOREVER)
+
+    return await to_thread.run_sync(drawn)
+
+
+@router.get("/{plan_id}/trace.json")
+async def trace_file(plan_id: PlanId, store: StoreInUse) -> Response:
+    """The timeline for Perfetto."""
+
+    def written() -> Response:
+        found = _answered(store, plan_id)
+        if not found.has_stages:
+            raise _nothing("This plan has no timeline.")
+        text = trace(found.replay, found.title)
+        return _attachment(text, "application/json", f"stagecut-{plan_id[:12]}-trace.json")
+
+    return await to_thread.run_sync(written)
+
+
+@router.get("/{plan_id}/report.html")
+async def report(plan_id: PlanId, request: Request, store: StoreInUse) -> Response:
+    """The page as one file that needs nothing else."""
+
+    def written() -> Response:
+        text = plan_page.report(plan_id, _answered(store, plan_id), str(request.base_url))
+        return _attachment(text, "text/html", f"stagecut-{plan_id[:12]}.html")
+
+    return await to_thread.run_sync(written)
+
+
+@router.post("/{plan_id}/cancel", dependencies=[Depends(refuse_foreign_forms)])
+async def cancel(plan_id: PlanId, intake: IntakeInUse) -> Response:
+    """Stop a solve that is under way; a plan that is there stays."""
+    stored = await intake.find(plan_id)
+    if stored is not None and not stored.finished:
+        await intake.remove(plan_id)
+    return RedirectResponse(f"/plans/{plan_id}", status_code=303)
+
+
+@router.post("/{plan_id}/again", dependencies=[Depends(refuse_foreign_forms)])
+async def again(plan_id: PlanId, intake: IntakeInUse, store: StoreInUse) -> Response:
+    """Ask for a plan once more that was cancelled or failed."""
+    _, asked = await to_thread.run_sync(_find, store, plan_id)
+    await intake.plan(Asked(asked))
+    return RedirectResponse(f"/plans/{plan_id}", status_code=303)
+
+
+def _find(store: Store, plan_id: str) -> tuple[StoredPlan, PlanRequest]:
+    with store.reading() as session:
+        stored, request = plans.find(session, plan_id), plans.request_of(session, plan_id)
+    if stored is None or request is None:
+        raise _nothing(f"There is no plan {plan_id!r}.")
+    return stored, PlanRequest.model_validate_json(request)
+
+
+def _answered(store: Store, plan_id: str) -> ShownPlan:
+    stored, request = _find(store, plan_id)
+    if stored.answer is None:
+        raise _nothing(f"Plan {plan_id!r} has no answer yet.")
+    return _shown(stored, request)
+
+
+def _shown(stored: StoredPlan, request: PlanRequest) -> ShownPlan:
+    assert stored.answer is not None
+    return shown(request.model_dump_json(), stored.answer)
+
+
+def _attachment(text: str, media_type: str, name: str) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(text, media_type=media_type, headers=headers)
+
+
+def _nothing(detail: str) -> ProblemError:
+    return ProblemError(
+        problem(404, "not-found", "Not found", detail, hint="The first page lists recent plans.")
+    )
