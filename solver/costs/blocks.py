@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from solver.cluster.collectives import all_reduce
 from solver.costs.attention import attention_branch, attention_half
@@ -16,10 +16,10 @@ from solver.costs.overheads import (
     sharded_weights,
     stage_boundary,
 )
-from solver.costs.pipeline import Block
+from solver.costs.pipeline import Block, States
 from solver.costs.sharding import Sharding
 from solver.costs.states import Parameters, states, step_bytes, upkeep
-from solver.request import AttentionKernel, Training
+from solver.request import AttentionKernel, Precision, Training
 from solver.workload.architecture import (
     Architecture,
     LatentAttention,
@@ -264,6 +264,16 @@ class Builder:
         own = 2 * self.architecture.hidden_size * attention.head_dim
         return (total - keys) / tensor + own
 
+    def _states(self, parameters: Parameters) -> States:
+        """The block's states, with the 16-bit gradient that some software holds beside the fp32 one
+        that it is added to (DeepSpeed, runtime/bf16_optimizer.py).
+        """
+        held = states(parameters, self.training, self.shard, self.implementation)
+        twice = self.machine.calibration.software.second_gradient
+        if twice and self.training.precision is Precision.BF16:
+            return replace(held, gradients=held.gradients + ELEMENT * parameters.total)
+        return held
+
     def _finish(
         self,
         name: str,
@@ -285,7 +295,7 @@ class Builder:
             name=name,
             ops=(*ops, *moved, *boundary),
             input_bytes=self.boundary_bytes() if input_bytes is None else input_bytes,
-            states=states(parameters, self.training, self.shard, self.implementation),
+            states=self._states(parameters),
             working_bytes=working + held,
             gradient_seconds=up.gradient_seconds,
             gather_seconds=up.gather_seconds,

@@ -74,6 +74,7 @@ class SoftwareEfficiency:
     ``overlap_slowdown``: how much longer compute takes while a collective runs beside it.
     ``gradient_bytes``: bytes per parameter in a gradient reduction under bf16.
     ``weight_gradient_bytes``: traffic per weight of accumulating one micro-batch's gradient.
+    ``second_gradient``: under bf16 a 16-bit gradient is held beside the fp32 one.
     ``optimizer_passes``: memory traffic of the update relative to one fused pass.
     ``iteration_seconds``: fixed time per iteration (loader, logging, synchronisation).
     ``expert_imbalance``: load of the busiest rank over the mean of expert parallelism.
@@ -97,6 +98,7 @@ class SoftwareEfficiency:
     overlap_slowdown: float
     gradient_bytes: float
     weight_gradient_bytes: float
+    second_gradient: bool
     optimizer_passes: float
     iteration_seconds: float
     expert_imbalance: float

@@ -73,18 +73,13 @@ def pipeline_costs(
         granularity,
         implementation,
     )
-    reserve = _reserve()
     return PipelineCosts(
         blocks=blocks,
         sequence=sequence,
         micro_batches=layout.micro_batches(training.global_batch_size or 1),
         capacity_bytes=cluster.memory_bytes,
         send_seconds=send_seconds,
-        reserved_bytes=(
-            reserve["context_bytes"]
-            + reserve["collective_bytes"]
-            + reserve["fragmentation_fraction"] * cluster.memory_bytes
-        ),
+        reserved_bytes=sum(_reserve().values()),
         gradient_overlap=generation.gradient_overlap,
         gather_overlap=generation.gather_overlap,
         fixed_seconds=generation.iteration_seconds
