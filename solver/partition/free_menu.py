@@ -83,6 +83,11 @@ class FreeMenu(Menu):
         self._levels: dict[int, _Level] = {}
         self._known: dict[tuple[tuple[int, ...], float, int], Mix | None] = {}
 
+    @property
+    def frontiers(self) -> tuple[Frontier, ...]:
+        """What each block kind may choose among."""
+        return self._frontiers
+
     def _level(self, at: int) -> _Level:
         """The choices within the value at that place."""
         if at not in self._levels:

@@ -18,7 +18,9 @@ through MathOpt solves it; its ``threads`` must stay unset there.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -29,6 +31,8 @@ from solver.errors import SolverFailed
 from solver.partition.candidates import Candidates, Cut
 from solver.schedules import Path
 
+Values = Mapping[mathopt.Variable, float]
+
 
 @dataclass(frozen=True)
 class ProgramResult:
@@ -38,27 +42,49 @@ class ProgramResult:
     bound: float
 
 
+UNITS = 10_000.0
+"""What a program counts the makespan as, about."""
+
+
+def program_unit(makespan: float, bound: float) -> float:
+    """Seconds to count as one, from the best known makespan or, without one, a bound of it."""
+    known = makespan if math.isfinite(makespan) else bound
+    return known / UNITS if known > 0 else 1.0
+
+
 def solve_program(
     candidates: Candidates,
     paths: list[Path],
     send_seconds: float,
     relative_gap: float,
     time_limit_seconds: float,
+    unit: float,
 ) -> ProgramResult:
     """Choose one alive run per stage so that the longest path of the pool is shortest.
+
+    ``unit`` is how many seconds the program counts as one (:class:`PartitionModel`).
 
     Raises:
         SolverFailed: If the solver gives neither a solution nor a proof that there is none.
     """
-    program = _Program(candidates)
+    program = PartitionModel(candidates, unit)
     program.add_cover()
     program.add_paths(paths, send_seconds)
-    return program.solve(relative_gap, time_limit_seconds)
+    values, bound = program.minimise(program.makespan, relative_gap, time_limit_seconds)
+    cuts = None if values is None else program.chosen_cuts(values)
+    return ProgramResult(cuts, bound * unit)
 
 
-class _Program:
-    def __init__(self, candidates: Candidates) -> None:
+class PartitionModel:
+    """Cover, times and paths; the parts that every form of the program shares.
+
+    ``unit`` is how many seconds the program counts as one: a solver's tolerances are absolute, so
+    that a makespan should be some thousands of units, whatever the pipeline.
+    """
+
+    def __init__(self, candidates: Candidates, unit: float) -> None:
         self.candidates = candidates
+        self.unit = unit
         self.model = mathopt.Model(name="partition")
         self.makespan = self.model.add_variable(lb=0.0, name="T")
         self.runs: list[list[tuple[int, int, mathopt.Variable]]] = []
@@ -71,6 +97,7 @@ class _Program:
                 ]
             )
         self._stage_variables: dict[tuple[str, int], mathopt.Variable] = {}
+        self._extra_times: dict[tuple[str, int], list[mathopt.LinearTerm]] = defaultdict(list)
 
     def add_cover(self) -> None:
         """(cover): the stages' runs follow one another without gap."""
@@ -85,13 +112,22 @@ class _Program:
             for terms in balance.values():
                 self.model.add_linear_constraint(mathopt.fast_sum(terms) == 0.0)
 
+    def add_to_stage_time(
+        self, part: str, stage: int, seconds: float, times: mathopt.Variable
+    ) -> None:
+        """Seconds beside those of the run; to be told before the stage's time is asked for."""
+        self._extra_times[part, stage].append(seconds / self.unit * times)
+
     def stage_time(self, part: str, stage: int) -> mathopt.Variable:
         """(times): a stage's time of one kind, as a variable made when first asked for."""
         key = (part, stage)
         if key not in self._stage_variables:
             variable = self.model.add_variable(lb=0.0, name=f"{part}[{stage}]")
             seconds = getattr(self.candidates, part)[stage]
-            terms = [float(seconds[start, stop]) * y for start, stop, y in self.runs[stage]]
+            terms = [
+                float(seconds[start, stop]) / self.unit * y for start, stop, y in self.runs[stage]
+            ]
+            terms += self._extra_times[key]
             self.model.add_linear_constraint(mathopt.fast_sum(terms) == variable)
             self._stage_variables[key] = variable
         return self._stage_variables[key]
@@ -120,7 +156,7 @@ class _Program:
                 if stage is not None and getattr(self.candidates, part)[stage].any():
                     terms.append(1.0 * self.stage_time(part, stage))
             self.model.add_linear_constraint(
-                mathopt.fast_sum(terms) + path.sends * send_seconds <= self.makespan
+                mathopt.fast_sum(terms) + path.sends * send_seconds / self.unit <= self.makespan
             )
 
     def _path_terms(self, path: Path) -> list[mathopt.LinearTerm]:
@@ -146,9 +182,16 @@ class _Program:
             stage += 1
         return terms
 
-    def solve(self, relative_gap: float, time_limit_seconds: float) -> ProgramResult:
-        """Minimise T; one thread and a fixed seed, so that the same program has one answer."""
-        self.model.minimize(self.makespan)
+    def minimise(
+        self, goal: mathopt.Variable, relative_gap: float, time_limit_seconds: float
+    ) -> tuple[Values | None, float]:
+        """Minimise a variable; one thread and a fixed seed, so that a program has one answer.
+
+        Returns:
+            The values of the best solution, or None, and the proved bound of the variable, in the
+            program's units (infinite if there is no solution at all).
+        """
+        self.model.minimize(goal)
         parameters = mathopt.SolveParameters(
             relative_gap_tolerance=relative_gap,
             time_limit=timedelta(seconds=time_limit_seconds),
@@ -163,13 +206,15 @@ class _Program:
             mathopt.TerminationReason.INFEASIBLE,
             mathopt.TerminationReason.INFEASIBLE_OR_UNBOUNDED,
         ):
-            return ProgramResult(None, float("inf"))
-        bound = result.termination.objective_bounds.dual_bound
-        if not result.has_primal_feasible_solution():
-            if reason == mathopt.TerminationReason.NO_SOLUTION_FOUND:
-                return ProgramResult(None, bound)
-            raise SolverFailed(f"HiGHS ended the partition program with {reason.value}.")
-        values = result.variable_values()
+            return None, float("inf")
+        bound = float(result.termination.objective_bounds.dual_bound)
+        if result.has_primal_feasible_solution():
+            return result.variable_values(), bound
+        if reason == mathopt.TerminationReason.NO_SOLUTION_FOUND:
+            return None, bound
+        raise SolverFailed(f"HiGHS ended the partition program with {reason.value}.")
+
+    def chosen_cuts(self, values: Values) -> tuple[Cut, ...]:
+        """The run of every stage in a solution."""
         chosen = [max(runs, key=lambda run: values[run[2]]) for runs in self.runs]
-        cuts = [self.candidates.cut(stage, a, b) for stage, (a, b, _) in enumerate(chosen)]
-        return ProgramResult(tuple(cuts), bound)
+        return tuple(self.candidates.cut(s, a, b) for s, (a, b, _) in enumerate(chosen))

@@ -28,7 +28,7 @@ from solver.partition.candidates import (
 from solver.partition.menu import Menu, Mix
 from solver.partition.moves import neighbours
 from solver.partition.paths import own_paths
-from solver.partition.program import solve_program
+from solver.partition.program import program_unit, solve_program
 from solver.partition.runs import run_totals, signatures
 from solver.schedules import (
     Path,
@@ -328,13 +328,16 @@ class PartitionProblem:
         """Solve, simulate, add the critical path, again; the best bound proved."""
         gap = EXACT if int(candidates.alive.sum()) <= SMALL else relative_gap
         self._rows = self._own.paths()
+        unit = program_unit(self._best[0], float(plan_bounds(candidates, self._own).min()))
         bound = 0.0
         for _ in range(MOST_ROUNDS):
             left = self._deadline - time.monotonic()
             if left <= 0:
                 break
             self._rounds += 1
-            result = solve_program(candidates, self._rows, self._costs.send_seconds, gap, left)
+            result = solve_program(
+                candidates, self._rows, self._costs.send_seconds, gap, left, unit
+            )
             bound = max(bound, result.bound)
             if result.cuts is None or bound >= self._limit():
                 break

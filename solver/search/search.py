@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from solver.costs.pipeline import PipelineCosts
-from solver.errors import BadRequest
 from solver.layouts import Layout
 from solver.partition.menu import Menu
-from solver.partition.solve import Dominated, Infeasible, Partition, PartitionProblem
+from solver.partition.problem import Problem, partition_problem
+from solver.partition.solve import Dominated, Infeasible, Partition
 from solver.progress import Progress
 from solver.schedules import Schedule, make_schedule
 from solver.search.bound import quick_bound
@@ -76,7 +76,7 @@ class _Open:
     position: int
     layout: Layout = field(compare=False)
     costs: PipelineCosts = field(compare=False)
-    problem: PartitionProblem | None = field(compare=False, default=None)
+    problem: Problem | None = field(compare=False, default=None)
     menu: Menu | None = field(compare=False, default=None)
 
 
@@ -124,11 +124,11 @@ class _Search:
         """The second bound: cuts that the memory allows."""
         layout.menu = self._menu_of(layout.costs)
         schedule = _schedule(layout.layout, layout.costs)
-        layout.problem = PartitionProblem(layout.costs, layout.menu, schedule)
+        layout.problem = partition_problem(layout.costs, layout.menu, schedule)
         layout.bound = max(layout.bound, layout.problem.bound)
         heappush(self._open, layout)
 
-    def _solve(self, layout: _Open, problem: PartitionProblem, menu: Menu | None) -> None:
+    def _solve(self, layout: _Open, problem: Problem, menu: Menu | None) -> None:
         assert menu is not None
         self._done += 1
         result = problem.solve(
@@ -186,10 +186,6 @@ class _Search:
 
 
 def _schedule(layout: Layout, costs: PipelineCosts) -> Schedule:
-    if layout.virtual_stages > 1:
-        raise BadRequest(
-            "Plans over several virtual stages per device cannot be optimised yet.",
-            field="layout.virtual_stages",
-            hint="Leave it out or give 1; evaluations accept more.",
-        )
-    return make_schedule(layout.schedule, layout.pipeline_parallel, costs.micro_batches)
+    return make_schedule(
+        layout.schedule, layout.pipeline_parallel, costs.micro_batches, layout.virtual_stages
+    )

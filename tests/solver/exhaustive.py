@@ -117,3 +117,119 @@ def optimum(costs: PipelineCosts, schedule: str, stages: int) -> float:
             continue
         best = min(best, makespan(schedule, forward, backward, n, costs.send_seconds))
     return best
+
+
+def interleaved_order(device: int, devices: int, chunks: int, n: int) -> list[tuple[str, int, int]]:
+    """Megatron-LM's interleaved order of a device: (work, stage, micro-batch)."""
+    visits = []
+    for start in range(0, n, devices):
+        for chunk in range(chunks):
+            visits += [(chunk, m) for m in range(start, min(start + devices, n))]
+    forwards = [("F", c * devices + device, m) for c, m in visits]
+    backwards = [("B", (chunks - 1 - c) * devices + device, m) for c, m in visits]
+    ahead = min((devices - device - 1) * 2 + (chunks - 1) * devices, len(visits))
+    tasks, waiting = forwards[:ahead], forwards[ahead:]
+    for backward in backwards:
+        if waiting:
+            tasks.append(waiting.pop(0))
+        tasks.append(backward)
+    return tasks
+
+
+def interleaved_makespan(
+    forward: list[float], backward: list[float], devices: int, n: int, send: float
+) -> float:
+    """Run every task of an interleaved pipeline as soon as it may."""
+    stages = len(forward)
+    waiting = [interleaved_order(d, devices, stages // devices, n) for d in range(devices)]
+    clock, end = [0.0] * devices, {}
+    while any(waiting):
+        for d in range(devices):
+            while waiting[d]:
+                work, s, m = waiting[d][0]
+                if work == "F":
+                    needs = ("F", s - 1, m) if s else None
+                else:
+                    needs = ("B", s + 1, m) if s < stages - 1 else ("F", s, m)
+                if needs is not None and needs not in end:
+                    break
+                ready = 0.0
+                if needs is not None:
+                    ready = end[needs] + (send if needs[1] % devices != d else 0.0)
+                clock[d] = max(clock[d], ready) + (forward[s] if work == "F" else backward[s])
+                end[work, s, m] = clock[d]
+                waiting[d].pop(0)
+    return max(clock)
+
+
+def interleaved_optimum(costs: PipelineCosts, devices: int, chunks: int) -> float:
+    """The least makespan over every cut and every choice of every block, chunks interleaved."""
+    length, n, stages = len(costs.sequence), costs.micro_batches, devices * chunks
+    choices = [block_choices(block) for block in costs.blocks]
+    orders = [interleaved_order(d, devices, chunks, n) for d in range(devices)]
+    best = math.inf
+    for cuts in itertools.combinations(range(1, length), stages - 1):
+        edges = (0, *cuts, length)
+        runs = [costs.sequence[a:b] for a, b in itertools.pairwise(edges)]
+        forward = [sum(costs.blocks[k].forward_seconds for k in run) for run in runs]
+        plain = [sum(costs.blocks[k].backward_seconds for k in run) for run in runs]
+        options = []
+        for run in runs:
+            found = set()
+            for picked in itertools.product(*(choices[k] for k in run)):
+                found.add(
+                    (
+                        sum(seconds for _, seconds, _ in picked),
+                        sum(kept for kept, _, _ in picked),
+                        max(rebuilt for _, _, rebuilt in picked),
+                    )
+                )
+            options.append(sorted(found))
+        per_device = []
+        for d in range(devices):
+            mine = list(range(d, stages, devices))
+            states = sum(costs.blocks[k].states.total for s in mine for k in runs[s])
+            fitting = [
+                combination
+                for combination in itertools.product(*(options[s] for s in mine))
+                if states + _sweep(orders[d], dict(zip(mine, combination, strict=True)))
+                <= costs.capacity_bytes
+            ]
+            per_device.append(_least([tuple(c[0] for c in combination) for combination in fitting]))
+        for combination in itertools.product(*per_device):
+            backward = list(plain)
+            for d, seconds in enumerate(combination):
+                for chunk, extra in enumerate(seconds):
+                    backward[chunk * devices + d] += extra
+            if sum(forward) + sum(backward) >= best:
+                continue
+            best = min(
+                best,
+                interleaved_makespan(forward, backward, devices, n, costs.send_seconds),
+            )
+    return best
+
+
+def _sweep(
+    order: list[tuple[str, int, int]], choice: dict[int, tuple[float, float, float]]
+) -> float:
+    """Most bytes alive at the start of any backward, its stage's buffer included."""
+    alive, most = dict.fromkeys(choice, 0), 0.0
+    for work, s, _ in order:
+        if work == "F":
+            alive[s] += 1
+        else:
+            held = sum(count * choice[at][1] for at, count in alive.items())
+            most = max(most, held + choice[s][2])
+            alive[s] -= 1
+    return most
+
+
+def _least(vectors: list[tuple[float, ...]]) -> list[tuple[float, ...]]:
+    """Vectors that no other is at most in every place."""
+    distinct = sorted(set(vectors))
+    return [
+        v
+        for v in distinct
+        if not any(w != v and all(a <= b for a, b in zip(w, v, strict=True)) for w in distinct)
+    ]

@@ -25,7 +25,13 @@ def random_block(rng: random.Random, name: str, ops: int, whole: bool) -> Block:
 
 
 def random_costs(
-    seed: int, stages: int, *, most_blocks: int = 7, most_ops: int = 3, sends: bool = True
+    seed: int,
+    stages: int,
+    *,
+    most_blocks: int = 7,
+    most_ops: int = 3,
+    sends: bool = True,
+    micro_batches: int | None = None,
 ) -> PipelineCosts:
     """A pipeline whose memory limit lies anywhere from impossible to ample."""
     rng = random.Random(seed)
@@ -38,7 +44,7 @@ def random_costs(
     sequence = tuple(rng.randrange(kinds) for _ in range(length))
     if rng.random() < 0.6:
         sequence = tuple(sorted(sequence))
-    n = rng.randint(1, 2 * stages + 2)
+    n = rng.randint(1, 2 * stages + 2) if micro_batches is None else micro_batches
     per_block = [
         (
             block.states.total + choice_keeping(block, ()).kept_bytes,

@@ -1,0 +1,94 @@
+"""A device that holds several stages, as one stage: the cheapest mix over all its blocks.
+
+Blocks of one kind on different chunks count as different kinds, whose kept bytes are weighed by how
+many micro-batches of their chunk are alive. No single weight is right, for the chunks are not
+fullest at the same moment: weights from the mean over the moments upwards are tried until a mix
+fits at every moment; the largest, each chunk at its own fullest, always does. The exact program
+(``shared_program.py``) knows the moments apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from solver.costs.pipeline import PipelineCosts
+from solver.partition.free_menu import FreeMenu
+from solver.partition.menu import Index, Mix
+from solver.recompute.frontier import Frontier
+from solver.schedules import Schedule
+from solver.schedules.moments import moments
+
+SHARES = (0.0, 0.1, 0.25, 0.5, 1.0)
+"""How far from the mean to the largest count alive the weights tried lie."""
+
+
+class DeviceMenu:
+    """Cheapest mixes of one device, for any runs of blocks on its chunks."""
+
+    def __init__(
+        self,
+        costs: PipelineCosts,
+        frontiers: tuple[Frontier, ...],
+        schedule: Schedule,
+        device: int,
+    ) -> None:
+        self._costs, self._frontiers = costs, frontiers
+        self._moments = moments(schedule, device)
+        self._chunks = [stage for stage in schedule.stages_of(device)]
+        alive = np.array([moment.alive for moment in self._moments], dtype=np.float64)
+        most, mean = alive.max(axis=0), alive.mean(axis=0)
+        blocks = replace(costs, blocks=costs.blocks * len(self._chunks))
+        self._menus = []
+        for share in SHARES if len(alive) > 1 else (1.0,):
+            weights = (mean + share * (most - mean)).tolist()
+            # Scaling keeps the order of choices by kept bytes, and with it their numbers.
+            weighed = [_weighed(front, weight) for weight in weights for front in frontiers]
+            self._menus.append(FreeMenu(blocks, tuple(weighed)))
+
+    def mixes(self, counts: Index, states: float) -> list[Mix] | None:
+        """One mix per chunk, or None if the device cannot hold them.
+
+        Args:
+            counts: Blocks of every kind per chunk, shape (chunks, kinds).
+            states: State bytes of all chunks.
+        """
+        for menu in self._menus:
+            found = menu.cheapest(tuple(counts.ravel().tolist()), states, 1)
+            if found is not None:
+                parts = self._by_chunk(found)
+                if menu is self._menus[-1] or self._fits(parts, states):
+                    return [self._mix(chunk) for chunk in parts]
+        return None
+
+    def _by_chunk(self, found: Mix) -> list[list[tuple[int, int, int]]]:
+        parts: list[list[tuple[int, int, int]]] = [[] for _ in self._chunks]
+        for place, choice, count in found.parts:
+            chunk, kind = divmod(place, len(self._frontiers))
+            parts[chunk].append((kind, choice, count))
+        return parts
+
+    def _fits(self, parts: list[list[tuple[int, int, int]]], states: float) -> bool:
+        """Whether the device holds these choices at every moment."""
+        fronts, blocks = self._frontiers, self._costs.blocks
+        kept = np.array([sum(n * fronts[k].kept[c] for k, c, n in part) for part in parts])
+        buffers = [
+            max(fronts[k].rebuilt[c] + blocks[k].working_bytes for k, c, _ in part)
+            for part in parts
+        ]
+        room = self._costs.capacity_bytes - self._costs.reserved_bytes - states
+        return all(
+            float(np.array(moment.alive) @ kept) + buffers[self._chunks.index(moment.acting)]
+            <= room
+            for moment in self._moments
+        )
+
+    def _mix(self, parts: list[tuple[int, int, int]]) -> Mix:
+        seconds = sum(n * float(self._frontiers[k].seconds[c]) for k, c, n in parts)
+        return Mix(seconds, seconds, tuple(sorted(parts)))
+
+
+def _weighed(front: Frontier, alive: float) -> Frontier:
+    """The frontier with the kept bytes of all micro-batches alive, its choices in their order."""
+    return Frontier(front.choices, alive * front.kept, front.seconds, front.rebuilt)

@@ -1,0 +1,305 @@
+"""The partition of a layout whose stages share devices: interleaved pipelines.
+
+The same story as ``solve.py`` - bounds, a first plan, a program, critical-path rows - but what a
+stage may keep depends on the other stages of its device, so the program decides the choices too
+(``shared_program.py``). Small cases are solved over all cuts and choices, to the optimum. In larger
+ones blocks are moved between stages while that helps, each device taking its cheapest mix
+(``device_menu.py``); the proof is then the bound below, and the answer says how far it is.
+
+Bounds. Device d runs all its work in one chain, after the first forward has come to its first stage
+and before the last backward has gone back from it::
+
+    T >= before(d) + n sum over its stages of (F + B),   before(d) = sum over s < d of F + B
+
+and so, summed over the p devices, p T is at least n times the work of all blocks. Recompute adds
+to that work what the memory of all devices together cannot keep (``least_recompute``).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+
+import numpy as np
+
+from solver.costs.pipeline import PipelineCosts
+from solver.partition.candidates import Candidates, Cut, least_bottleneck_plan
+from solver.partition.device_menu import DeviceMenu
+from solver.partition.free_menu import FreeMenu
+from solver.partition.menu import Mix
+from solver.partition.program import program_unit
+from solver.partition.runs import run_totals, signatures
+from solver.partition.shared_program import SharedModel
+from solver.partition.solve import EXACT, MOST_ROUNDS, Dominated, Infeasible, Partition
+from solver.recompute.frontier import Frontier, frontier_of
+from solver.schedules import Path, Schedule, StageTimes, critical_path, schedule_graph, simulate
+from solver.schedules.moments import moments
+
+SMALL = 2_000
+"""Runs times choices up to which everything is decided by the program."""
+
+REACH = 4
+"""Stages over which a block may be passed on in one move."""
+
+Plan = tuple[tuple[Cut, ...], tuple[Mix, ...]]
+
+
+class SharedProblem:
+    """One layout's partition over stages that share devices.
+
+    Args:
+        costs: What each block costs.
+        menu: What its blocks may choose among.
+        schedule: A schedule with several stages per device.
+    """
+
+    def __init__(self, costs: PipelineCosts, menu: FreeMenu, schedule: Schedule) -> None:
+        self._costs, self._menu, self._schedule = costs, menu, schedule
+        self._signatures = signatures(costs.sequence, len(costs.blocks))
+        self._totals = run_totals(costs, self._signatures.counts)
+        self._everything = Candidates.all(self._signatures, self._totals, schedule.stages)
+        self._best: tuple[float, Plan | None] = (math.inf, None)
+        self._rows = self._chains()
+        self._rounds = 0
+        self._menus: list[DeviceMenu] | None = None
+        self.bound = self._root() + costs.fixed_seconds
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule whose stages are filled."""
+        return self._schedule
+
+    def solve(
+        self,
+        *,
+        relative_gap: float = 1e-4,  # noqa: ARG002 - small cases are solved to the end anyway
+        time_limit_seconds: float = 30.0,
+        cutoff: float = math.inf,
+    ) -> Partition | Infeasible | Dominated:
+        """The fastest partition; arguments and answers as ``PartitionProblem.solve``."""
+        deadline = time.monotonic() + time_limit_seconds
+        if not math.isfinite(self.bound):
+            return self._shortfall(deadline)
+        if self.bound >= cutoff:
+            return Dominated(self.bound)
+        self._improve(deadline)
+        root = self.bound - self._costs.fixed_seconds
+        whole = self._is_small()
+        proved = self._add_rows(deadline, cutoff) if whole else root
+        makespan, plan = self._best
+        lower = max(root, min(proved, makespan))
+        if plan is None:
+            missing = self._shortfall(deadline)
+            return missing if missing.missing_bytes > 0 else Dominated(max(lower, cutoff))
+        lower += self._costs.fixed_seconds
+        if lower >= cutoff:
+            return Dominated(lower)
+        return Partition(
+            cuts=plan[0],
+            mixes=plan[1],
+            makespan=makespan + self._costs.fixed_seconds,
+            lower_bound=min(lower, makespan + self._costs.fixed_seconds),
+            rows=len(self._rows),
+            rounds=self._rounds,
+            engine="highs" if self._rounds else "moves",
+        )
+
+    # -- bounds -----------------------------------------------------------------------------
+
+    def _chains(self) -> list[Path]:
+        """Each device's own chain: down to its first stage, all its work, and back."""
+        devices, stages, n = (
+            self._schedule.devices,
+            self._schedule.stages,
+            self._schedule.micro_batches,
+        )
+        paths = []
+        for device in range(devices):
+            mine = set(self._schedule.stages_of(device))
+            first = min(mine)
+            counts = [n if s in mine else int(s < first) for s in range(stages)]
+            paths.append(Path(tuple(counts), tuple(counts), 2 * first, first=0, last=0))
+        return paths
+
+    def _root(self) -> float:
+        """A lower bound of every plan's makespan; infinite if nothing can fit."""
+        costs, schedule = self._costs, self._schedule
+        passes = [b.forward_seconds + b.backward_seconds for b in costs.blocks]
+        sequence = [passes[kind] for kind in costs.sequence]
+        work = schedule.micro_batches * (sum(sequence) + self._least_recompute())
+        firsts = [min(schedule.stages_of(device)) for device in range(schedule.devices)]
+        leads = sum(sum(sequence[:first]) + 2 * first * costs.send_seconds for first in firsts)
+        updates = sum(costs.blocks[kind].optimizer_seconds for kind in costs.sequence)
+        return (work + leads + updates) / schedule.devices
+
+    def _least_recompute(self) -> float:
+        """Recompute seconds per micro-batch that all devices' memory together asks for."""
+        costs, schedule = self._costs, self._schedule
+        alive = min(
+            max(min(moment.alive) for moment in moments(schedule, device))
+            for device in range(schedule.devices)
+        )
+        counts = np.array([[costs.sequence.count(kind) for kind in range(len(costs.blocks))]])
+        states = counts @ np.array([block.states.total for block in costs.blocks])
+        # All devices as one: their capacities add up, their reserved bytes as well.
+        others = (schedule.devices - 1) * (costs.capacity_bytes - costs.reserved_bytes)
+        flight = np.array([max(alive, 1e-9)])
+        return float(self._menu.bounds(counts, states - others, flight)[0])
+
+    # -- plans ------------------------------------------------------------------------------
+
+    def _improve(self, deadline: float) -> None:
+        """Even and level cuts first; then single cuts moved by a block while that helps."""
+        loads = np.where(
+            self._everything.alive, self._everything.forward + self._everything.backward, np.inf
+        )
+        level = least_bottleneck_plan(self._everything, loads, loads)
+        starts = {level, self._filled_up(level)}
+        self._try(sorted(starts))
+        while self._best[1] is not None and time.monotonic() < deadline:
+            cuts = self._best[1][0]
+            if not self._try(_moved(cuts)):
+                return
+
+    def _filled_up(self, cuts: tuple[Cut, ...]) -> tuple[Cut, ...]:
+        """Cuts in equal steps: every stage its share of the blocks."""
+        edges = np.linspace(0, cuts[-1][1], len(cuts) + 1).round().astype(int).tolist()
+        return tuple(itertools.pairwise(edges))
+
+    def _try(self, plans: list[tuple[Cut, ...]]) -> bool:
+        """Simulate plans with their devices' cheapest mixes; whether the best improved."""
+        complete = [plan for cuts in plans if (plan := self._with_mixes(cuts)) is not None]
+        if not complete:
+            return False
+        makespans = simulate(schedule_graph(self._schedule), self._stage_times(complete)).makespan
+        at = int(np.argmin(makespans))
+        if makespans[at] < self._best[0] * (1 - EXACT):
+            self._best = (float(makespans[at]), complete[at])
+            return True
+        return False
+
+    def _with_mixes(self, cuts: tuple[Cut, ...]) -> Plan | None:
+        mixes: list[Mix | None] = [None] * len(cuts)
+        for device, menu in enumerate(self._device_menus()):
+            stages = self._schedule.stages_of(device)
+            runs = [int(self._signatures.of_run[cuts[stage]]) for stage in stages]
+            if min(runs) < 0:
+                return None
+            states = float(self._totals.states[runs].sum())
+            found = menu.mixes(self._signatures.counts[runs], states)
+            if found is None:
+                return None
+            for stage, mix in zip(stages, found, strict=True):
+                mixes[stage] = mix
+        return cuts, tuple(mix for mix in mixes if mix is not None)
+
+    def _device_menus(self) -> list[DeviceMenu]:
+        if self._menus is None:
+            self._menus = [
+                DeviceMenu(self._costs, self._menu.frontiers, self._schedule, device)
+                for device in range(self._schedule.devices)
+            ]
+        return self._menus
+
+    # -- the program ------------------------------------------------------------------------
+
+    def _is_small(self) -> bool:
+        """Whether the program can decide all runs and all choices."""
+        choices = max(len(front.choices) for front in self._menu.frontiers)
+        return int(self._everything.alive.sum()) * choices <= SMALL
+
+    def _add_rows(self, deadline: float, cutoff: float) -> float:
+        """Solve, simulate, add the critical path, again; the best bound proved."""
+        limit = cutoff - self._costs.fixed_seconds
+        proved = 0.0
+        for _ in range(MOST_ROUNDS):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            self._rounds += 1
+            model = self._model(self._menu.frontiers, program_unit(self._best[0], self.bound))
+            model.add_paths(self._rows, self._costs.send_seconds)
+            result = model.solve_shared(EXACT, left, min(self._best[0], limit))
+            proved = max(proved, result.bound)
+            if result.plan is None:
+                break
+            simulation = simulate(schedule_graph(self._schedule), self._stage_times([result.plan]))
+            makespan = float(simulation.makespan[0])
+            if makespan < self._best[0] * (1 - EXACT):
+                self._best = (makespan, result.plan)
+            path = critical_path(simulation)
+            if proved >= self._best[0] * (1 - EXACT) or path in self._rows:
+                break
+            self._rows.append(path)
+        return proved
+
+    def _model(self, frontiers: tuple[Frontier, ...], unit: float) -> SharedModel:
+        model = SharedModel(
+            self._everything,
+            self._signatures.counts,
+            self._totals.states,
+            self._costs,
+            frontiers,
+            self._schedule,
+            unit,
+        )
+        model.add_cover()
+        return model
+
+    def _stage_times(self, plans: list[Plan]) -> StageTimes:
+        """Times of complete plans, shape (plans, stages)."""
+        chosen = np.array([[self._signatures.of_run[cut] for cut in cuts] for cuts, _ in plans])
+        recompute = np.array([[mix.seconds for mix in mixes] for _, mixes in plans])
+        totals = self._totals
+        return StageTimes(
+            forward=totals.forward[chosen],
+            backward=totals.backward[chosen] + recompute,
+            send=self._costs.send_seconds,
+            before_first=totals.before_first[chosen],
+            after_last=totals.after_last[chosen],
+            step=totals.step[chosen],
+        )
+
+    def _shortfall(self, deadline: float) -> Infeasible:
+        """What the plan of least memory misses, and on which device."""
+        least = tuple(frontier_of([front.choices[0]]) for front in self._menu.frontiers)
+        result = self._model(least, 1.0).solve_shortfall(max(deadline - time.monotonic(), 1.0))
+        if result.plan is None:
+            return Infeasible(0, 0.0, self._costs.capacity_bytes)
+        needed = [
+            self._needed(result.plan[0], device, least) for device in range(self._schedule.devices)
+        ]
+        worst = int(np.argmax(needed))
+        return Infeasible(worst, needed[worst] - self._costs.capacity_bytes, needed[worst])
+
+    def _needed(self, cuts: tuple[Cut, ...], device: int, least: tuple[Frontier, ...]) -> float:
+        """Bytes that a device needs when its stages hold these cuts and keep the least."""
+        runs = [int(self._signatures.of_run[cuts[s]]) for s in self._schedule.stages_of(device)]
+        counts = self._signatures.counts[runs]
+        kept = counts @ np.array([front.kept[0] for front in least])
+        peaks = [
+            f.rebuilt[0] + b.working_bytes for f, b in zip(least, self._costs.blocks, strict=True)
+        ]
+        buffers = np.where(counts > 0, np.array(peaks), 0.0).max(axis=1)
+        places = {stage: i for i, stage in enumerate(self._schedule.stages_of(device))}
+        held = max(
+            float(np.array(moment.alive) @ kept) + float(buffers[places[moment.acting]])
+            for moment in moments(self._schedule, device)
+        )
+        return float(self._totals.states[runs].sum()) + held + self._costs.reserved_bytes
+
+
+def _moved(cuts: tuple[Cut, ...]) -> list[tuple[Cut, ...]]:
+    """Each cut moved by one block either way, and each block passed on over several stages."""
+    edges = [0, *(stop for _, stop in cuts)]
+    found = []
+    for first in range(1, len(edges) - 1):
+        for last in range(first, min(first + REACH, len(edges) - 1)):
+            for step in (-1, 1):
+                moved = list(edges)
+                for at in range(first, last + 1):
+                    moved[at] += step
+                if all(a < b for a, b in itertools.pairwise(moved)):
+                    found.append(tuple(itertools.pairwise(moved)))
+    return found

@@ -1,0 +1,38 @@
+"""Interleaved pipelines against their slow twin: every cut, every choice, every chunk."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from solver.partition.free_menu import FreeMenu
+from solver.partition.shared import SharedProblem
+from solver.partition.solve import Infeasible, Partition
+from solver.recompute import frontier
+from solver.schedules import make_schedule
+from tests.solver import exhaustive
+from tests.solver.random_costs import random_costs
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_interleaved_optimum_and_bound_equal_exhaustive_search(seed: int) -> None:
+    rng = random.Random(seed)
+    devices, chunks = rng.choice([(2, 2), (2, 2), (2, 3), (3, 2)])
+    stages = devices * chunks
+    costs = random_costs(
+        10_000 + seed, stages, most_blocks=stages + 1, most_ops=2, micro_batches=2 * devices
+    )
+    menu = FreeMenu(costs, tuple(frontier(block) for block in costs.blocks))
+    expected = exhaustive.interleaved_optimum(costs, devices, chunks)
+
+    schedule = make_schedule("1f1b", devices, costs.micro_batches, chunks)
+    found = SharedProblem(costs, menu, schedule).solve()
+
+    if isinstance(found, Infeasible):
+        assert expected == float("inf")
+        return
+    assert isinstance(found, Partition)
+    assert found.makespan == pytest.approx(expected, rel=1e-7)
+    assert found.lower_bound <= expected * (1 + 1e-9)
+    assert found.lower_bound >= expected * (1 - 1e-6)
