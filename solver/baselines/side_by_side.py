@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from solver.assess import Assessment, assess
+from solver.assess import assess
+from solver.baselines.adapipe import adapipe
 from solver.baselines.even import even_cuts
+from solver.baselines.sum_and_bottleneck import sum_and_bottleneck
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.policy_menu import policy_menu
-from solver.partition.stages import stages_at
+from solver.partition.stages import Stage, stages_at
 from solver.plan import Baseline
 from solver.request import Policy, Recompute
 from solver.schedules import Schedule
 
 _AMPLE_BYTES = 1e24
 
-_POLICIES = {
-    "none": (Recompute(policy=Policy.NONE), "Even split, everything kept."),
-    "full": (Recompute(policy=Policy.FULL), "Even split, every layer recomputed in full."),
-    "selective": (
-        Recompute(policy=Policy.SELECTIVE),
-        "Even split, core attention recomputed (Korthikanti et al. 2022).",
-    ),
-}
+Stages = tuple[Stage, ...] | None
+Method = Callable[[PipelineCosts, Schedule], Stages]
 
 
 def baselines(
@@ -30,30 +27,88 @@ def baselines(
 ) -> dict[str, Baseline]:
     """Each baseline's time and memory under the plan's own layout.
 
-    ``none``, ``full`` and ``selective`` are shown whether or not they fit; ``even-split`` is the
-    even split with the best recompute per stage, where that fits.
+    ``none``, ``full`` and ``selective`` are shown whether or not they fit. Methods for one stage
+    per device are left out of interleaved pipelines.
     """
-    cuts = even_cuts(costs.sequence, schedule.stages)
-    ample = replace(costs, capacity_bytes=_AMPLE_BYTES)
     found = {}
-    for name, (recompute, note) in _POLICIES.items():
-        stages = stages_at(ample, policy_menu(ample, recompute), schedule, cuts)
-        assert stages is not None, "everything fits an ample memory"
-        found[name] = _baseline(assess(costs, schedule, stages), iteration_seconds, note)
-    note = "Even split, the best recompute for each stage."
-    stages = stages_at(costs, policy_menu(costs, Recompute()), schedule, cuts)
-    if stages is None:
-        found["even-split"] = Baseline(iteration_seconds=None, fits=False, note=note)
-    else:
-        found["even-split"] = _baseline(assess(costs, schedule, stages), iteration_seconds, note)
+    for name, entry in _METHODS.items():
+        if schedule.virtual_stages > 1 and not entry.interleaved:
+            continue
+        stages = entry.method(costs, schedule)
+        if stages is None:
+            found[name] = Baseline(iteration_seconds=None, fits=False, note=entry.note)
+            continue
+        judged = assess(costs, schedule, stages)
+        found[name] = Baseline(
+            iteration_seconds=judged.makespan,
+            fits=judged.fits,
+            peak_memory_bytes=judged.peak_bytes,
+            speed_up=judged.makespan / iteration_seconds if iteration_seconds else None,
+            note=entry.note,
+        )
     return found
 
 
-def _baseline(judged: Assessment, iteration_seconds: float, note: str) -> Baseline:
-    return Baseline(
-        iteration_seconds=judged.makespan,
-        fits=judged.fits,
-        peak_memory_bytes=judged.peak_bytes,
-        speed_up=judged.makespan / iteration_seconds if iteration_seconds else None,
-        note=note,
-    )
+def _policy(recompute: Recompute) -> Method:
+    """The even split under a policy, whether or not it fits."""
+
+    def method(costs: PipelineCosts, schedule: Schedule) -> Stages:
+        ample = replace(costs, capacity_bytes=_AMPLE_BYTES)
+        cuts = even_cuts(costs.sequence, schedule.stages)
+        return stages_at(ample, policy_menu(ample, recompute), schedule, cuts)
+
+    return method
+
+
+def _best_block(costs: PipelineCosts, schedule: Schedule) -> Stages:
+    """The even split with the smallest k that fits."""
+    cuts = even_cuts(costs.sequence, schedule.stages)
+    for layers in range(max(stop - start for start, stop in cuts) + 1):
+        menu = policy_menu(costs, Recompute(policy=Policy.BLOCK, num_layers=layers))
+        stages = stages_at(costs, menu, schedule, cuts)
+        if stages is not None:
+            return stages
+    return None
+
+
+def _even(costs: PipelineCosts, schedule: Schedule) -> Stages:
+    cuts = even_cuts(costs.sequence, schedule.stages)
+    return stages_at(costs, policy_menu(costs, Recompute()), schedule, cuts)
+
+
+def _sum_and_bottleneck(costs: PipelineCosts, schedule: Schedule) -> Stages:
+    return sum_and_bottleneck(costs, policy_menu(costs, Recompute()), schedule)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    method: Method
+    note: str
+    interleaved: bool = False
+
+
+_METHODS = {
+    "none": _Entry(
+        _policy(Recompute(policy=Policy.NONE)), "Even split, everything kept.", interleaved=True
+    ),
+    "full": _Entry(
+        _policy(Recompute(policy=Policy.FULL)),
+        "Even split, every layer recomputed in full (Chen et al. 2016).",
+        interleaved=True,
+    ),
+    "selective": _Entry(
+        _policy(Recompute(policy=Policy.SELECTIVE)),
+        "Even split, core attention recomputed (Korthikanti et al. 2022).",
+        interleaved=True,
+    ),
+    "block": _Entry(
+        _best_block, "Even split, Megatron-LM's block with the fewest layers per stage that fit."
+    ),
+    "even-split": _Entry(_even, "Even split, the best recompute for each stage."),
+    "adapipe": _Entry(adapipe, "AdaPipe's knapsack and three-phase recurrence (Sun et al. 2024)."),
+    "sum-and-bottleneck": _Entry(
+        _sum_and_bottleneck,
+        "The best recompute per stage, cuts by the sum of stage times plus (n - 1) times the "
+        "longest, as Alpa and Aceso weigh them.",
+    ),
+}

@@ -36,7 +36,7 @@ class DeviceMenu:
     ) -> None:
         self._costs, self._frontiers = costs, frontiers
         self._moments = moments(schedule, device)
-        self._chunks = [stage for stage in schedule.stages_of(device)]
+        self._chunks = schedule.stages_of(device)
         alive = np.array([moment.alive for moment in self._moments], dtype=np.float64)
         most, mean = alive.max(axis=0), alive.mean(axis=0)
         blocks = replace(costs, blocks=costs.blocks * len(self._chunks))
