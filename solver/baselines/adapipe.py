@@ -54,7 +54,11 @@ def adapipe(costs: PipelineCosts, schedule: Schedule) -> tuple[Stage, ...] | Non
 def _independent(block: Block) -> Frontier:
     """The knapsack's choices: every needed tensor at its own op's time, the buffer apart."""
     needed = needed_tensors(block)
-    ops = tuple(replace(op, inputs=("x",)) for op in block.ops if op.name in needed)
+    ops = tuple(
+        replace(op, inputs=("x",), backward_reads=(op.name,))
+        for op in block.ops
+        if op.name in needed
+    )
     found = frontier(replace(block, ops=ops))
     return replace(found, rebuilt=np.zeros_like(found.rebuilt))
 
