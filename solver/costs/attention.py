@@ -139,7 +139,8 @@ def _latent_projections(
     """Compressed queries, keys and values (DeepSeek-V2, arXiv:2405.04434, section 2.1).
 
     The down projections are replicated over tensor-parallel ranks, the up projections split by
-    heads (Megatron-LM, core/transformer/multi_latent_attention.py).
+    heads. Keys and values leave one product; values are then copied into a tensor of their own
+    (Megatron-LM, core/transformer/multi_latent_attention.py).
     """
     shard, hidden = graph.shard, graph.hidden
     query_dim = attention.nope_head_dim + attention.rope_head_dim
@@ -172,19 +173,16 @@ def _latent_projections(
     latent = graph.pointwise(
         "key_value_latent_norm", (latent,), rows * (rank + rope), 4.0, 6.0, (latent,)
     )
-    columns = local * (attention.nope_head_dim + attention.value_head_dim)
+    value_width = local * attention.value_head_dim
+    key_width = local * attention.nope_head_dim
+    columns = key_width + value_width
     forward, dgrad, wgrad = graph.linear(shard.tokens, columns, rank)
-    key_value = graph.compute(
-        "key_value_up",
-        (latent,),
-        forward,
-        dgrad + wgrad,
-        ELEMENT * shard.tokens * columns,
-        (latent,),
-    )
+    seconds = (forward, dgrad + wgrad)
+    key = _part(graph, "key_up", latent, latent, key_width, columns, seconds)
+    value = _part(graph, "value_up", latent, latent, value_width, columns, seconds)
     elements = float(shard.tokens * (heads.query_width + heads.key_width))
-    query_key = graph.pointwise("rotary", (query, key_value, latent), elements, 4.0, 4.0)
-    return heads, query_key, key_value
+    query_key = graph.pointwise("rotary", (query, key, latent), elements, 4.0, 4.0)
+    return heads, query_key, value
 
 
 def _down(graph: Graph, name: str, source: str, rank: int) -> str:

@@ -56,7 +56,8 @@ def pipeline_costs(
         implementation: The framework's settings that memory depends on.
     """
     implementation = on_device(implementation, cluster.device)
-    found = efficiencies or calibration(cluster.device.name, software_of(training, layout))
+    software = implementation.software or software_of(training, layout)
+    found = efficiencies or calibration(cluster.device.name, software)
     machine = machine_of(cluster, training, found)
     shard = sharding(training, layout, cluster.domain_size)
     generation = found.software

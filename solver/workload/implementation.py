@@ -14,6 +14,7 @@ from dataclasses import dataclass
 class Implementation:
     """The settings of an execution that its memory depends on.
 
+    ``software``: the generation of software in the calibration, where the settings name it.
     ``transformer_engine``: layers are Transformer Engine's, else PyTorch's and Megatron-LM's own.
     ``fused_weight_gradient``: weight gradients are added to the fp32 ones inside their product;
     without it a 16-bit gradient of each weight exists for a moment.
@@ -41,6 +42,7 @@ class Implementation:
     ``whole_parameters``: sharded optimizer state is dealt out by parameters, not by bytes.
     """
 
+    software: str = ""
     transformer_engine: bool = True
     fused_weight_gradient: bool = True
     fused_loss: bool = False

@@ -45,6 +45,7 @@ def read_implementation(flags: Flags) -> Implementation:
         "--no-bias-swiglu-fusion"
     )
     return Implementation(
+        software="fused",
         transformer_engine=not local,
         fused_weight_gradient=not flags.switch("--no-gradient-accumulation-fusion"),
         fused_loss=flags.switch("--cross-entropy-loss-fusion"),
