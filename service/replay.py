@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,6 @@ from solver.schedules import (
     schedule_graph,
     simulate,
 )
-from solver.schedules.path import critical_tasks
 
 Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
@@ -92,6 +92,20 @@ class Replay:
     makespan: float
     cycle_seconds: float
     send_seconds: float
+
+    @cached_property
+    def lanes(self) -> dict[tuple[int, Kind], tuple[Floats, Floats]]:
+        """Starts and ends of the bars of a kind on a device, in time order."""
+        bars = self.bars
+        key = bars.device * len(Kind) + bars.kind
+        order = np.argsort(key, kind="stable")  # within a key the order of starts stays
+        found, first = np.unique(key[order], return_index=True)
+        cuts = [*first.tolist(), len(key)]
+        start, end = bars.start[order], bars.end[order]
+        return {
+            (int(value) // len(Kind), Kind(int(value) % len(Kind))): (start[a:b], end[a:b])
+            for value, a, b in zip(found, cuts[:-1], cuts[1:], strict=True)
+        }
 
 
 def replay(plan: Plan | Evaluation) -> Replay:
@@ -219,10 +233,23 @@ def _same(schedule: Schedule, stage: int, other: int) -> bool:
 
 
 def _critical(schedule: Schedule, simulation: Simulation) -> CriticalPath:
-    nodes, _ = critical_tasks(simulation)
+    """Back from the task that ends last, each time to what was waited for.
+
+    Where a task waited for its own device and for another alike, the path stays on the device.
+    """
     graph, times = simulation.graph, simulation.times
-    work, stage, _ = graph.tasks[nodes].T
-    end = simulation.ends[nodes, 0]
+    ends = simulation.ends[:, 0]
+    slack = 1e-12 * float(ends.max(initial=0.0))
+    node = int(graph.last_of_stage[np.argmax(ends[graph.last_of_stage] + times.after_last[0])])
+    nodes = []
+    while node < graph.nodes:
+        nodes.append(node)
+        previous, dependency = int(graph.previous[node]), int(graph.dependency[node])
+        arrival = ends[dependency] + graph.sends[node] * times.send
+        stays = previous < graph.nodes and ends[previous] >= arrival - slack
+        node = previous if stays or dependency >= graph.nodes else dependency
+    path = np.array(nodes[::-1])
+    work, stage, _ = graph.tasks[path].T
     lasts = np.where(work == Work.FORWARD, times.forward[0][stage], times.backward[0][stage])
     device = np.array([schedule.device(number) for number in range(schedule.stages)])
-    return CriticalPath(device[stage], end - lasts, end)
+    return CriticalPath(device[stage], ends[path] - lasts, ends[path])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from service.console.quantities import duration, percent, size
+from service.pages import words
 from service.pages.pictures.breakdown import LINES
 from service.pages.shown import ShownPlan
 
@@ -61,8 +62,8 @@ def _results(plans: Sequence[ShownPlan]) -> list[Line]:
             max,
         ),
         _ranked("Utilisation", plans, lambda p: p.plan.model_flops_utilization, percent, max),
-        _ranked("Peak memory", plans, lambda p: p.plan.peak_memory_bytes, size, min),
-        _ranked("Proved gap", plans, lambda p: p.plan.gap, percent, None),
+        _ranked("Peak memory", plans, lambda p: p.plan.peak_memory_bytes, size, None),
+        _ranked("Proved gap", plans, lambda p: p.plan.gap, words.gap, None),
     ]
     return [line for line in lines if any(cell.text != "—" for cell in line.cells)]
 
@@ -75,7 +76,7 @@ def _breakdown(plans: Sequence[ShownPlan]) -> list[Line]:
             return getattr(shown.plan.breakdown, field) if shown.plan.breakdown else None
 
         if any(seconds(shown) for shown in plans):
-            lines.append(_ranked(name, plans, seconds, duration, None))
+            lines.append(_ranked(name, plans, seconds, _time, None))
     return lines
 
 
@@ -111,10 +112,14 @@ def _of_part(plans: Sequence[ShownPlan], part: str) -> list[Line]:
             row = rows.setdefault(name, ["—"] * len(plans))
             row[position] = _written(name, value)
     return [
-        Line(name.replace("_", " "), [Cell(text) for text in row], len(set(row)) > 1)
+        Line(name.replace("_", " ").capitalize(), [Cell(text) for text in row], len(set(row)) > 1)
         for name, row in rows.items()
         if any(text != "—" for text in row)
     ]
+
+
+def _time(seconds: float) -> str:
+    return duration(seconds) if seconds else "0 s"
 
 
 def _written(name: str, value: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,6 +17,8 @@ from service.pages.pictures.svg import Drawing
 from service.pages.pictures.timeline import drawn_one_by_one, whole
 from service.pages.shown import ShownPlan, title
 from service.problems import Problem
+from service.schema_examples import sample
+from solver.plan import Plan
 from solver.request import PlanRequest
 
 
@@ -32,6 +35,13 @@ class Jump:
     def query(self) -> str:
         """The query that asks for it."""
         return urlencode({"from": f"{self.start:.9g}", "to": f"{self.end:.9g}"})
+
+
+def prepare() -> None:
+    """Draw a sample, so that the first reader need not wait for what is slow only once."""
+    render.prepare()
+    request, plan = sample("request"), sample("plan")
+    report("sample", ShownPlan(PlanRequest.model_validate(request), Plan.model_validate(plan)))
 
 
 def waiting(plan_id: str, status: str, heading: str) -> HTMLResponse:
@@ -53,8 +63,13 @@ def without_answer(
 
 
 def answered(plan_id: str, shown: ShownPlan, view: View, base_url: str) -> HTMLResponse:
-    """A finished plan."""
-    return render.page("plan.html", **_everything(plan_id, shown, view, base_url))
+    """A finished plan; what is seen often is kept."""
+    return render.respond(_answered(plan_id, shown, view, base_url))
+
+
+@lru_cache(maxsize=64)
+def _answered(plan_id: str, shown: ShownPlan, view: View, base_url: str) -> str:
+    return render.html("plan.html", **_everything(plan_id, shown, view, base_url))
 
 
 def report(plan_id: str, shown: ShownPlan, base_url: str = "") -> str:
@@ -141,11 +156,14 @@ def _jumps(shown: ShownPlan, view: View) -> list[Jump]:
         start = min(max(start, 0.0), total - seconds)
         return Jump(name, key, start, start + seconds)
 
-    return [
-        at("Whole", "0", 0.0, total),
+    phases = [
         at("Warm-up", "1", 0.0, first.seconds),
         at("Steady state", "2", (total - first.seconds) / 2, first.seconds),
         at("Drain", "3", total - first.seconds, first.seconds),
+    ]
+    return [
+        at("Whole", "0", 0.0, total),
+        *(phases if first != whole(replay) else []),
         at("Earlier", "ArrowLeft", window.start - length / 2, length),
         at("Later", "ArrowRight", window.start + length / 2, length),
         at("Zoom in", "+", middle - length / 4, length / 2),

@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from service.console.quantities import duration, percent, size, times
+from service.pages import words
 from service.pages.pictures.svg import Drawing
 from service.version import VERSION
 
@@ -32,12 +33,23 @@ _HEADERS = {
 
 def page(template: str, status_code: int = 200, **context: Any) -> HTMLResponse:
     """The page of a template."""
-    return HTMLResponse(html(template, **context), status_code=status_code, headers=_HEADERS)
+    return respond(html(template, **context), status_code)
+
+
+def respond(text: str, status_code: int = 200) -> HTMLResponse:
+    """The text of a page under the policy."""
+    return HTMLResponse(text, status_code=status_code, headers=_HEADERS)
 
 
 def html(template: str, **context: Any) -> str:
     """The text of a template."""
     return _environment().get_template(template).render(context)
+
+
+def prepare() -> None:
+    """Compile every template now, so that no reader waits for it."""
+    for name in _environment().list_templates(extensions=["html"]):
+        _environment().get_template(name)
 
 
 def static_text(name: str) -> str:
@@ -60,6 +72,7 @@ def _environment() -> Environment:
         size=size,
         percent=percent,
         times=times,
+        gap=words.gap,
         count=lambda number: f"{number:,.0f}",
         moment=_moment,
         drawn=lambda drawing: Markup(drawing.inline()) if isinstance(drawing, Drawing) else "",

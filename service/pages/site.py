@@ -7,11 +7,13 @@ from pathlib import Path
 from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 
+from service.pages import plan_page
 from service.routes import pages, plan_pages
 
 
 def install(app: FastAPI) -> None:
     """Serve the pages and what they are served with."""
+    plan_page.prepare()
     app.include_router(pages.router)
     app.include_router(plan_pages.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), "static")

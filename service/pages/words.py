@@ -29,7 +29,9 @@ def infeasible(plan: Plan) -> str:
         return plan.error or "Nothing fits."
     return (
         f"Nothing fits: in the closest layout stage {lack.stage} misses {size(lack.missing_bytes)}"
-        f" of the {size(lack.needed_bytes)} that it needs, whatever it recomputes."
+        f" of the {size(lack.needed_bytes)} that it needs, whatever it recomputes. Use more devices"
+        " or devices with more memory, a larger tensor_parallel or pipeline_parallel, or a smaller"
+        " micro_batch_size."
     )
 
 
@@ -63,6 +65,11 @@ def proof(plan: Plan) -> list[str]:
         " the program. The proof holds for the cost model, not for the hardware."
     )
     return found
+
+
+def gap(share: float) -> str:
+    """A proved gap; what is within the arithmetic's own error is none."""
+    return "0%" if share <= _BEST else percent(share)
 
 
 def _proved(plan: Plan) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from service.console.quantities import duration
 from service.pages.pictures.svg import WIDTH, Drawing, box, n, ticks, time_unit
-from service.replay import Bars, Floats, Kind, Replay
+from service.replay import Bars, Floats, Index, Kind, Replay
 
 MOST_BARS = 6000
 """More bars than this are drawn as shares."""
@@ -23,6 +23,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 68.0, 12.0, 26.0, 8.0
 _LEAST_BAR = 2.0
 _LEGIBLE_CYCLE = 30.0
 _FEWEST_CYCLES = 8.0
+_PATH_STEP = 6.0
 _WORDS = {
     Kind.FORWARD: "forward",
     Kind.BACKWARD: "backward",
@@ -100,12 +101,13 @@ def timeline(replay: Replay, window: Window, *, critical: bool = True) -> Drawin
     bars = replay.bars.within(window.start, window.end)
     drawing.raw(_clip(rows, replay.devices))
     drawing.raw('<g clip-path="url(#plot)">')
-    if drawn_one_by_one(replay, window):
+    one_by_one = drawn_one_by_one(replay, window)
+    if one_by_one:
         _passes(drawing, rows, bars, replay)
     else:
         _shares(drawing, rows, replay)
     if critical:
-        _critical_path(drawing, rows, replay)
+        _critical_path(drawing, rows, replay, one_by_one)
     drawing.raw("</g>")
     return drawing
 
@@ -249,12 +251,11 @@ def _shares(drawing: Drawing, rows: Rows, replay: Replay) -> None:
     edges[-1] = min(edges[-1], replay.makespan)
     commands: dict[Kind, list[str]] = {kind: [] for kind in Kind}
     for device in range(replay.devices):
-        mine = replay.bars.where(replay.bars.device == device)
         base = np.zeros(len(edges) - 1)
         for kind in Kind:
-            share = _share(mine.where(mine.kind == kind), edges)
-            if not share.any():
+            if (device, kind) not in replay.lanes:
                 continue
+            share = _share(*replay.lanes[device, kind], edges)
             top = np.minimum(base + share, 1.0)
             _stack(commands[kind], rows, device, edges, base, top)
             base = top
@@ -262,13 +263,11 @@ def _shares(drawing: Drawing, rows: Rows, replay: Replay) -> None:
         drawing.path("".join(drawn), _STYLES[kind])
 
 
-def _share(bars: Bars, edges: Floats) -> Floats:
+def _share(start: Floats, end: Floats, edges: Floats) -> Floats:
     """The share of every span between edges that the bars, one after another, take."""
-    if not len(bars):
-        return np.zeros(len(edges) - 1)
-    moments = np.column_stack([bars.start, bars.end]).ravel()
-    lasts = bars.end - bars.start
-    busy = np.column_stack([np.cumsum(lasts) - lasts, np.cumsum(lasts)]).ravel()
+    moments = np.column_stack([start, end]).ravel()
+    done = np.cumsum(end - start)
+    busy = np.column_stack([done - (end - start), done]).ravel()
     return np.asarray(np.diff(np.interp(edges, moments, busy)) / np.maximum(np.diff(edges), 1e-30))
 
 
@@ -288,19 +287,35 @@ def _stack(
             commands.append(box(left, y, right - left, height))
 
 
-def _critical_path(drawing: Drawing, rows: Rows, replay: Replay) -> None:
+def _critical_path(drawing: Drawing, rows: Rows, replay: Replay, one_by_one: bool) -> None:
+    """A line along the critical passes; among shares it follows the device that it is mostly on."""
     path = replay.critical
     seen = (path.end > rows.window.start) & (path.start < rows.window.end)
     devices, starts, ends = path.device[seen], path.start[seen], path.end[seen]
     if not len(devices):
         return
+    if not one_by_one:
+        devices, starts, ends = _smoothed(rows, devices, starts, ends)
     edges = np.flatnonzero(np.diff(devices)) + 1
+    place = 0.86 if rows.height >= 14 else 0.5
     commands, join = [], "M"
     for begin, end in zip([0, *edges.tolist()], [*edges.tolist(), len(devices)], strict=True):
-        y = rows.y(int(devices[begin])) + rows.height / 2
+        y = rows.y(int(devices[begin])) + rows.height * place
         left = max(rows.x(float(starts[begin])), _LEFT - 4)
         right = min(rows.x(float(ends[end - 1])), WIDTH)
         commands.append(f"{join}{n(left)} {n(y)}L{n(right)} {n(y)}")
         join = "L"
     drawing.path("".join(commands), "critical-halo")
     drawing.path("".join(commands), "critical")
+
+
+def _smoothed(
+    rows: Rows, devices: Index, starts: Floats, ends: Floats
+) -> tuple[Index, Floats, Floats]:
+    """The path in steps of a few units of length, each on the median device of its time."""
+    low, high = max(starts[0], rows.window.start), min(ends[-1], rows.window.end)
+    steps = max(1, int((high - low) * rows.scale / _PATH_STEP))
+    edges = np.linspace(low, high, steps + 1)
+    moments = np.linspace(low, high, steps * 8, endpoint=False).reshape(steps, 8)
+    at = np.clip(np.searchsorted(starts, moments, side="right") - 1, 0, len(devices) - 1)
+    return np.sort(devices[at], axis=1)[:, 4], edges[:-1], edges[1:]

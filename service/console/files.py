@@ -1,0 +1,47 @@
+"""What the command line writes beside its answer: a report to look at, a trace to open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from service.problems import ProblemError, problem
+from solver.plan import Plan
+from solver.request import PlanRequest
+
+
+def write_report(request: PlanRequest, plan: Plan, file: str) -> None:
+    """Write the plan's page as one HTML file.
+
+    Raises:
+        ProblemError: The file cannot be written.
+    """
+    from service.pages import plan_page
+    from service.pages.shown import ShownPlan
+
+    _write(file, plan_page.report(plan.id, ShownPlan(request, plan)))
+
+
+def write_trace(request: PlanRequest, plan: Plan, file: str) -> None:
+    """Write the plan's timeline as a trace for Perfetto.
+
+    Raises:
+        ProblemError: The file cannot be written, or there is no timeline.
+    """
+    from service.pages.shown import ShownPlan
+    from service.pages.trace import trace
+
+    shown = ShownPlan(request, plan)
+    if not shown.has_stages:
+        raise ProblemError(
+            problem(422, "no-timeline", "There is no timeline", "Without a plan nothing is traced.")
+        )
+    _write(file, trace(shown.replay, shown.title))
+
+
+def _write(file: str, text: str) -> None:
+    try:
+        Path(file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ProblemError(
+            problem(400, "no-output", "The file cannot be written", f"{file}: {error.strerror}.")
+        ) from None
