@@ -10,15 +10,16 @@ from fastapi import FastAPI
 
 from service import documentation, error_handlers
 from service.jobs import engine
-from service.jobs.pool import PLANNER
+from service.migrate import migrate
+from service.pages import site
 from service.routes import devices, evaluations, health, models, plans
 from service.settings import Settings
-from service.store import Store, schema
+from service.store import Store
 from service.version import VERSION
 
 
-def create_app(settings: Settings | None = None, planner: str = PLANNER) -> FastAPI:
-    """The application; ``planner`` names the module that its solver processes import."""
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The application, with settings from the environment unless given."""
     in_use = settings or Settings()
 
     @asynccontextmanager
@@ -26,8 +27,8 @@ def create_app(settings: Settings | None = None, planner: str = PLANNER) -> Fast
         store = Store(in_use.database_url)
         try:
             if in_use.migrates_at_start:
-                await to_thread.run_sync(schema.migrate, store.engine)
-            async with engine.running(store, in_use, planner) as intake:
+                await to_thread.run_sync(migrate, store)
+            async with engine.serving(store, in_use) as intake:
                 app.state.store = store
                 app.state.intake = intake
                 yield
@@ -47,4 +48,5 @@ def create_app(settings: Settings | None = None, planner: str = PLANNER) -> Fast
     for route in (plans, evaluations, models, devices, health):
         app.include_router(route.router)
     documentation.install(app)
+    site.install(app)
     return app

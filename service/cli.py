@@ -42,10 +42,25 @@ StoreUrl = Annotated[
     typer.Option("--store", metavar="URL", help="Look in, and add to, this database."),
 ]
 
+HtmlFile = Annotated[
+    str | None, typer.Option("--html", metavar="FILE", help="Write the plan as a page to look at.")
+]
+TraceFile = Annotated[
+    str | None,
+    typer.Option("--trace", metavar="FILE", help="Write the timeline as a trace for Perfetto."),
+]
+WithTimeline = Annotated[bool, typer.Option("--timeline", help="Draw the timeline in text.")]
+
 
 @app.command()
 def plan(
-    file: File, as_json: AsJson = False, store: StoreUrl = None, server: ServerUrl = None
+    file: File,
+    as_json: AsJson = False,
+    store: StoreUrl = None,
+    server: ServerUrl = None,
+    html: HtmlFile = None,
+    trace: TraceFile = None,
+    timeline: WithTimeline = False,
 ) -> None:
     """Find the best plan for a request."""
     from service.console.progress import ProgressLine
@@ -69,6 +84,18 @@ def plan(
 
                 answer = planner.plan(request, progress=progress)
         _print_answer(request, answer, as_json)
+        if timeline and not as_json:
+            from service.console.timeline import Timeline
+
+            _print(Timeline(answer))
+        if html:
+            from service.console.files import write_report
+
+            write_report(request, answer, html)
+        if trace:
+            from service.console.files import write_trace
+
+            write_trace(request, answer, trace)
         raise typer.Exit(_exit_status(answer))
 
 
@@ -103,6 +130,14 @@ def serve(
 
     with _problems_as_exit_status(False):
         run(host, port, _read(first) if first else None)
+
+
+@app.command()
+def worker() -> None:
+    """Work on accepted plans beside a service on PostgreSQL; any number may run."""
+    from service.worker import run
+
+    run()
 
 
 @app.command()
@@ -141,11 +176,12 @@ def devices(as_json: AsJson = False) -> None:
 @app.command()
 def migrate() -> None:
     """Bring the database (STAGECUT_DATABASE_URL) to the newest schema."""
+    from service.migrate import migrate as bring_up_to_date
     from service.settings import Settings
-    from service.store import Store, schema
+    from service.store import Store
 
     store = Store(Settings().database_url)
-    schema.migrate(store.engine)
+    bring_up_to_date(store)
     store.close()
 
 

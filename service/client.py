@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx2
+from pydantic import BaseModel
 
 from service.documents import (
     DeviceList,
@@ -45,6 +46,7 @@ class _Call:
 
 
 _Steps = Generator[_Call, httpx2.Response, T]
+Document = TypeVar("Document", bound=BaseModel)
 
 
 class Client:
@@ -196,12 +198,12 @@ def _plan(request: PlanInput, on_progress: OnProgress | None) -> _Steps[PlanDocu
 def _submit(request: PlanInput, wait_seconds: int) -> _Steps[PlanDocument]:
     headers = {"Prefer": f"wait={wait_seconds}"} if wait_seconds else {}
     response = yield _Call("POST", "/v1/plans", headers=headers, body=_body(request))
-    return PlanDocument.model_validate_json(_good(response).content)
+    return _read(PlanDocument, response)
 
 
 def _evaluate(request: PlanInput) -> _Steps[Evaluation]:
     response = yield _Call("POST", "/v1/evaluations", body=_body(request))
-    return Evaluation.model_validate_json(_good(response).content)
+    return _read(Evaluation, response)
 
 
 def _cancel(plan_id: str) -> _Steps[None]:
@@ -210,13 +212,12 @@ def _cancel(plan_id: str) -> _Steps[None]:
 
 def _get(
     path: str,
-    kind: type[T],
+    kind: type[Document],
     parameters: Mapping[str, str | int] | None = None,
     pause_seconds: float = 0.0,
-) -> _Steps[T]:
+) -> _Steps[Document]:
     response = yield _Call("GET", path, parameters=parameters or {}, pause_seconds=pause_seconds)
-    read: Callable[[bytes], T] = kind.model_validate_json  # type: ignore[attr-defined]
-    return read(_good(response).content)
+    return _read(kind, response)
 
 
 def _page(limit: int, cursor: str | None) -> Mapping[str, str | int]:
@@ -235,6 +236,11 @@ def _arguments(call: _Call) -> dict[str, Any]:
         "params": call.parameters,
         "json": call.body,
     }
+
+
+def _read(kind: type[Document], response: httpx2.Response) -> Document:
+    """The document; fields that a newer server adds are passed over."""
+    return kind.model_validate_json(_good(response).content, extra="ignore")
 
 
 def _good(response: httpx2.Response) -> httpx2.Response:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from service.jobs.intake import Asked, plan_row
-from service.store import Store, plans, schema
+from service.migrate import migrate
+from service.store import Store, plans
 from solver.plan import Plan
 from solver.request import PlanRequest
 
@@ -19,7 +20,7 @@ def plan_with_store(
     asked = Asked(request)
     store = Store(url)
     try:
-        schema.migrate(store.engine)
+        migrate(store)
         with store.reading() as session:
             stored = plans.find(session, asked.plan_id)
         if stored is not None and stored.answer is not None:

@@ -27,6 +27,13 @@ class Settings(BaseSettings):
         default=None,
         description="Bring the database to the newest schema at start; default: only for SQLite.",
     )
+    planner: str = Field(
+        default="solver.planner", description="The module that solver processes import and call."
+    )
+    works: bool = Field(
+        default=True,
+        description="Whether a server solves too; false where `stagecut worker` processes do.",
+    )
     solver_processes: Count = Field(
         default_factory=lambda: os.cpu_count() or 1,
         description="Solves that run at the same time, each in a process of its own.",
@@ -40,7 +47,7 @@ class Settings(BaseSettings):
         description="How long after a request's own time limit its process is killed.",
     )
     evaluation_seconds: Seconds = Field(
-        default=30.0, description="After this an evaluation is given up."
+        default=60.0, description="After this a check or an evaluation is given up."
     )
     solver_calls_per_process: Count = Field(
         default=500, description="A solver process is replaced after so many calls."
@@ -53,7 +60,7 @@ class Settings(BaseSettings):
         description="How often a running job reports progress and looks for a cancellation.",
     )
     heartbeat_timeout_seconds: Seconds = Field(
-        default=8.0, description="A running job silent for so long is taken over by another worker."
+        default=6.0, description="A running job silent for so long is taken over by another worker."
     )
     max_body_bytes: Count = Field(
         default=4 * 2**20, description="A longer request body is refused with 413."
@@ -74,11 +81,11 @@ class Settings(BaseSettings):
         return url
 
     @property
-    def embedded(self) -> bool:
-        """Whether the database is SQLite, which one service process owns."""
-        return self.database_url.startswith("sqlite")
+    def shared(self) -> bool:
+        """Whether the database is PostgreSQL, which servers and workers share."""
+        return self.database_url.startswith("postgresql")
 
     @property
     def migrates_at_start(self) -> bool:
         """Whether the service brings the schema up to date by itself."""
-        return self.embedded if self.migrate_at_start is None else self.migrate_at_start
+        return not self.shared if self.migrate_at_start is None else self.migrate_at_start

@@ -8,7 +8,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from anyio import to_thread
@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 
 from service.jobs.completions import Completions
 from service.jobs.intake import Intake
-from service.jobs.pool import PLANNER, SolverPool
+from service.jobs.pool import SolverPool
 from service.jobs.queue import LocalQueue, Queue
 from service.jobs.runner import Runner
 from service.settings import Settings
@@ -29,35 +29,69 @@ _log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def running(
-    store: Store, settings: Settings, planner: str = PLANNER
-) -> AsyncIterator[Intake]:
-    """Take requests in and work on them, in this process, until the block ends.
+async def serving(store: Store, settings: Settings) -> AsyncIterator[Intake]:
+    """Take requests in until the block ends, and work on them here if the settings say so.
 
     Work that is left over from an earlier process is taken up; work that is under way when the
     block ends is handed back.
     """
-    pool = _pool(settings, settings.solver_processes, planner)
-    quick = _pool(settings, 1, planner)
-    queue = LocalQueue(settings.solver_processes)
+    queue = _queue(settings)
     completions = Completions(store)
-    runner = Runner(store, pool, settings, completions, _worker_name())
-    intake = Intake(store, queue, quick, completions, settings)
+    quick = _pool(settings, 1)
     await quick.warm()
-    await pool.warm()
-    tasks = [
-        asyncio.create_task(_without_end("queue", lambda: queue.run(runner.execute))),
-        asyncio.create_task(_without_end("sweep", lambda: _sweep(store, queue, settings))),
-        asyncio.create_task(_without_end("completions", completions.run)),
-    ]
     try:
-        yield intake
+        async with _in_background({"completions": completions.run}):
+            intake = Intake(store, queue, quick, completions, settings)
+            if settings.works:
+                async with _working(store, queue, completions, settings):
+                    yield intake
+            else:
+                yield intake
+    finally:
+        await queue.close()
+        await quick.close()
+
+
+async def work(store: Store, settings: Settings, ready: Callable[[], None]) -> None:
+    """Work on whatever is accepted anywhere, until cancelled; calls ``ready`` once it does."""
+    queue = _queue(settings)
+    try:
+        async with _working(store, queue, Completions(store), settings):
+            ready()
+            await asyncio.Event().wait()
+    finally:
+        await queue.close()
+
+
+@asynccontextmanager
+async def _working(
+    store: Store, queue: Queue, completions: Completions, settings: Settings
+) -> AsyncIterator[None]:
+    pool = _pool(settings, settings.solver_processes)
+    await pool.warm()
+    runner = Runner(store, pool, settings, completions, _worker_name())
+    try:
+        async with _in_background(
+            {
+                "queue": lambda: queue.run(runner.execute),
+                "sweep": lambda: _sweep(store, queue, settings),
+            }
+        ):
+            yield
+    finally:
+        await pool.close()
+
+
+@asynccontextmanager
+async def _in_background(works: Mapping[str, Callable[[], Awaitable[None]]]) -> AsyncIterator[None]:
+    """Do all the works while the block runs."""
+    tasks = [asyncio.create_task(_without_end(name, work)) for name, work in works.items()]
+    try:
+        yield
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-        await pool.close()
-        await quick.close()
 
 
 async def _without_end(name: str, work: Callable[[], Awaitable[None]]) -> None:
@@ -65,7 +99,7 @@ async def _without_end(name: str, work: Callable[[], Awaitable[None]]) -> None:
     while True:
         try:
             await work()
-        except DBAPIError as error:
+        except (DBAPIError, OSError) as error:
             _log.warning("The %s waits for the database: %s", name, error)
         except Exception:
             _log.exception("The %s failed and begins again", name)
@@ -86,9 +120,19 @@ def _waiting(store: Store, settings: Settings) -> list[tuple[int, int]]:
         return jobs.waiting(session, silent_since, _SWEEP_LENGTH)
 
 
-def _pool(settings: Settings, size: int, planner: str) -> SolverPool:
+def _queue(settings: Settings) -> Queue:
+    if not settings.shared:
+        return LocalQueue(settings.solver_processes)
+    from service.jobs.pgqueuer_queue import PgQueuerQueue
+
+    return PgQueuerQueue(
+        settings.database_url, settings.solver_processes, settings.heartbeat_timeout_seconds
+    )
+
+
+def _pool(settings: Settings, size: int) -> SolverPool:
     return SolverPool(
-        size, settings.solver_memory_bytes, settings.solver_calls_per_process, planner
+        size, settings.solver_memory_bytes, settings.solver_calls_per_process, settings.planner
     )
 
 

@@ -23,8 +23,6 @@ from service.store.tables import PlanRow
 from solver.identity import SOLVER_VERSION, plan_id
 from solver.request import PlanRequest, canonical
 
-_CHECK_SECONDS = 20.0
-
 
 @dataclass(frozen=True)
 class Asked:
@@ -82,9 +80,17 @@ class Intake:
 
     async def evaluate(self, asked: Asked) -> str:
         """The evaluation (JSON text) of the plan that the request describes."""
-        outcome = await self._quickly("evaluate", asked, self._settings.evaluation_seconds)
+        outcome = await self._quickly("evaluate", asked)
         assert outcome.answer is not None
         return outcome.answer
+
+    async def check(self, asked: Asked) -> None:
+        """See whether the request could be planned; nothing is solved or stored.
+
+        Raises:
+            ProblemError: It could not.
+        """
+        await self._quickly("check", asked)
 
     async def find(self, plan_id: str) -> StoredPlan | None:
         """The plan of that id."""
@@ -108,7 +114,7 @@ class Intake:
         return await asyncio.shield(task)
 
     async def _accept(self, asked: Asked) -> StoredPlan:
-        await self._quickly("check", asked, _CHECK_SECONDS)
+        await self._quickly("check", asked)
         stored, job_id = await to_thread.run_sync(self._admit, asked)
         if job_id is not None:
             await self._queue.enqueue(job_id, priority=0)
@@ -146,7 +152,8 @@ class Intake:
                 return True, job_id
             return plans.remove(session, plan_id), None
 
-    async def _quickly(self, call: str, asked: Asked, seconds: float) -> Outcome:
+    async def _quickly(self, call: str, asked: Asked) -> Outcome:
+        seconds = self._settings.evaluation_seconds
         try:
             outcome = await self._quick.call(call, asked.json, seconds)
         except TimeoutError:

@@ -15,7 +15,6 @@ from typing import Any
 
 from service.problems import Problem
 
-PLANNER = "solver.planner"
 _LONGEST_LINE = 256 * 2**20
 _log = logging.getLogger(__name__)
 
@@ -113,7 +112,7 @@ class SolverPool:
         size: int,
         memory_bytes: int,
         calls_per_process: int = 500,
-        module: str = PLANNER,
+        module: str = "solver.planner",
     ) -> None:
         self.size = size
         self._memory_bytes = memory_bytes

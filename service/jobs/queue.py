@@ -42,6 +42,9 @@ class Queue(Protocol):
     async def stats(self) -> QueueStats:
         """How full it is."""
 
+    async def close(self) -> None:
+        """Give back what it holds."""
+
 
 class LocalQueue:
     """A queue within one process. An id that waits or is at work is not taken in again."""
@@ -78,6 +81,9 @@ class LocalQueue:
     async def stats(self) -> QueueStats:
         """How full it is."""
         return QueueStats(queued=len(self._waiting), running=len(self._running))
+
+    async def close(self) -> None:
+        """There is nothing to give back."""
 
     async def _hand(self, execute: Execute) -> None:
         while True:

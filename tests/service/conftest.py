@@ -25,7 +25,10 @@ def asking(model: str, **fields: Any) -> dict[str, Any]:
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return Settings(
-        database_url=f"sqlite:///{tmp_path}/plans.db", solver_processes=2, heartbeat_seconds=0.1
+        database_url=f"sqlite:///{tmp_path}/plans.db",
+        planner=TOY,
+        solver_processes=2,
+        heartbeat_seconds=0.1,
     )
 
 
@@ -41,5 +44,5 @@ def solve_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def service(settings: Settings, solve_log: Path) -> Iterator[TestClient]:
     assert solve_log.exists()
-    with TestClient(create_app(settings, TOY), raise_server_exceptions=False) as client:
+    with TestClient(create_app(settings), raise_server_exceptions=False) as client:
         yield client

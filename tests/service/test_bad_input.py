@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from service.app import create_app
 from service.settings import Settings
-from tests.service.conftest import TOY, asking
+from tests.service.conftest import asking
 
 JSON = {"Content-Type": "application/json"}
 
@@ -83,9 +83,7 @@ def test_a_parameter_out_of_range_is_named(service: TestClient) -> None:
 def address(settings: Settings) -> Iterator[tuple[str, int]]:
     """A real server, for what only shows on a socket."""
     impatient = settings.model_copy(update={"body_seconds": 0.3})
-    server = uvicorn.Server(
-        uvicorn.Config(create_app(impatient, TOY), port=0, log_level="critical")
-    )
+    server = uvicorn.Server(uvicorn.Config(create_app(impatient), port=0, log_level="critical"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

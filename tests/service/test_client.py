@@ -21,8 +21,8 @@ from tests.service.conftest import TOY, asking
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("service")
-    settings = Settings(database_url=f"sqlite:///{folder}/a.db", heartbeat_seconds=0.1)
-    server = uvicorn.Server(uvicorn.Config(create_app(settings, TOY), port=0, log_level="error"))
+    settings = Settings(database_url=f"sqlite:///{folder}/a.db", planner=TOY, heartbeat_seconds=0.1)
+    server = uvicorn.Server(uvicorn.Config(create_app(settings), port=0, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

@@ -15,7 +15,7 @@ from solver.plan import Evaluation, Plan, Status
 from solver.request import PlanRequest
 
 SOLVE_LOG = "TOY_PLANNER_LOG"
-"""Names the file to which every solve adds a line."""
+"""Names the file to which every solve adds a line; the same name with ``.workers`` says who."""
 
 
 def question(request: PlanRequest) -> None:
@@ -30,8 +30,10 @@ def plan(request: PlanRequest, *, progress: Callable[[Any], None] | None = None)
     """Sleep, crash or eat memory, as the model's name says, then answer."""
     name = request.model.name or ""
     if log := os.environ.get(SOLVE_LOG):
-        with Path(log).open("a") as file:
-            file.write(f"{name}\n")
+        with Path(log).open("a") as solves, Path(f"{log}.workers").open("a") as workers:
+            workers.write(f"{os.getppid()}\n")
+            workers.flush()
+            solves.write(f"{name}\n")
     if name.startswith("sleep-"):
         seconds = float(name.removeprefix("sleep-"))
         until = time.monotonic() + seconds

@@ -1,0 +1,1 @@
+"""The service on real PostgreSQL: a temporary cluster on a free port."""
