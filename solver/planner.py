@@ -13,6 +13,7 @@ from dataclasses import replace
 from solver import answer
 from solver import plan as answers
 from solver.assess import assess
+from solver.baselines.adapipe import adapipe
 from solver.baselines.even import even_cuts
 from solver.baselines.side_by_side import baselines
 from solver.costs.pipeline import PipelineCosts, Work
@@ -121,6 +122,8 @@ def _stages_under(
     cuts: tuple[tuple[int, int], ...],
 ) -> tuple[Stage, ...]:
     """The stages of a split under a policy, whether or not they fit."""
+    if recompute.policy is Policy.ADAPIPE:
+        return _adapipe_stages(costs, schedule)
     if recompute.policy is Policy.OPTIMAL:
         if schedule.virtual_stages > 1:
             raise BadRequest(
@@ -136,6 +139,21 @@ def _stages_under(
     if recompute.policy is not Policy.OPTIMAL:
         menu = policy_menu(ample, recompute)
     stages = stages_at(ample, menu, schedule, cuts)
+    assert stages is not None, "everything fits an ample memory"
+    return stages
+
+
+def _adapipe_stages(costs: PipelineCosts, schedule: Schedule) -> tuple[Stage, ...]:
+    """AdaPipe's own cuts and choices; where it finds none that fit, all devices have room."""
+    if schedule.virtual_stages > 1 or schedule.name != "1f1b":
+        raise BadRequest(
+            "AdaPipe plans 1F1B with one stage per device.",
+            field="recompute.policy",
+            hint="Leave schedule and virtual_stages out.",
+        )
+    stages = adapipe(costs, schedule) or adapipe(
+        replace(costs, capacity_bytes=AMPLE_BYTES), schedule
+    )
     assert stages is not None, "everything fits an ample memory"
     return stages
 

@@ -79,7 +79,12 @@ def _of_architecture(
         request=request,
         layouts=tuple(layouts(request.layout, model, cluster, training)),
         costs=lambda layout: pipeline_costs(
-            model, cluster, training, layout, implementation=implementation
+            model,
+            cluster,
+            training,
+            layout,
+            granularity=request.solver.granularity.value,
+            implementation=implementation,
         ),
         work=lambda layout: work(model, cluster, training, layout),
     )

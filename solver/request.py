@@ -243,14 +243,25 @@ class Target(Strict):
     framework: Name = Field(description="Its name.")
 
 
+class Granularity(StrEnum):
+    """Where the model may be cut: between layers, or between their attention and MLP halves too."""
+
+    LAYER = "layer"
+    HALF = "half"
+
+
 class SolverOptions(Strict):
-    """Limits of the search."""
+    """Limits of the search, and how finely it cuts."""
 
     time_limit_seconds: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] = Field(
         default=30.0, description="Then the best plan so far is answered, with its gap."
     )
     relative_gap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
         default=1e-4, description="Proved distance to the optimum at which the search may stop."
+    )
+    granularity: Granularity = Field(
+        default=Granularity.LAYER,
+        description="Cut between layers, or between the halves of layers too (not for a profile).",
     )
 
 

@@ -41,9 +41,10 @@ def policy_menu(costs: PipelineCosts, recompute: Recompute) -> Menu:
     if policy is Policy.UNIFORM:
         return _groups(costs, 1 if recompute.num_layers is None else _number(recompute, least=1))
     raise BadRequest(
-        f"Policy '{policy.value}' cannot be planned yet.",
+        f"Policy '{policy.value}' is a method of its own, not a restriction of a plan.",
         field="recompute.policy",
-        hint="Use optimal, none, full, selective, uniform or block.",
+        hint="Plan with optimal, none, full, selective, uniform or block; the answer's baselines "
+        "and `evaluate` show others.",
     )
 
 
