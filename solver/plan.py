@@ -234,6 +234,27 @@ class Export(Answer):
     notes: list[str] = Field(description="What they cannot say.")
 
 
+class WhatIf(Answer):
+    """A change of the question, solved again."""
+
+    change: str
+    iteration_seconds: float
+    gain: float = Field(description="Work per second over the plan's own, less one.")
+
+
+class Explanation(Answer):
+    """Why the plan is as fast as it is, and what would help."""
+
+    bottleneck_stage: int = Field(description="Index into `stages`.")
+    bottleneck_share: float = Field(
+        description="Share of the iteration that its passes take on the critical path."
+    )
+    limited_by: str = Field(
+        description="`memory` if it recomputes because its device is full, else `time`."
+    )
+    what_if: list[WhatIf] = Field(default_factory=list)
+
+
 class Plan(Answer):
     """The best plan, or why there is none."""
 
@@ -266,6 +287,7 @@ class Plan(Answer):
     baselines: dict[str, Baseline] = Field(
         default_factory=dict, description="What others would get on the same costs, by name."
     )
+    explanation: Explanation | None = None
     exports: list[Export] = Field(
         default_factory=list, description="The plan in the words of frameworks."
     )

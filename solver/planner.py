@@ -18,6 +18,7 @@ from solver.baselines.even import even_cuts
 from solver.baselines.side_by_side import baselines
 from solver.costs.pipeline import PipelineCosts, Work
 from solver.errors import BadRequest
+from solver.explain import explain
 from solver.identity import SOLVER_VERSION, plan_id
 from solver.layouts import Layout
 from solver.partition.policy_menu import least_memory_menu, policy_menu
@@ -206,6 +207,13 @@ def _plan(
         lower_bound_seconds=lower,
         gap=gap,
         baselines=baselines(found.costs, found.schedule, checked.iteration_seconds),
+        explanation=explain(
+            found.costs,
+            found.schedule,
+            assess(found.costs, found.schedule, stages),
+            lambda costs: policy_menu(costs, asked.request.recompute),
+            solve_again=found.partition.engine != "moves",
+        ),
         exports=exports,
         solver=_report(outcome, time.perf_counter() - started),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import IntEnum
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +70,10 @@ class Schedule(ABC):
         order = self.order(self.device(stage))
         mine = order[order[:, 1] == stage, 0]
         return int(np.where(mine == Work.FORWARD, 1, -1).cumsum().max())
+
+    def resized(self, devices: int, micro_batches: int) -> Self:
+        """The same schedule over other numbers of devices and micro-batches."""
+        return type(self)(devices, micro_batches, self.virtual_stages)
 
     def key(self) -> tuple[str, int, int, int]:
         """What identifies the order: schedules with equal keys have equal graphs."""

@@ -1,0 +1,107 @@
+"""Why a plan is as fast as it is, and what would help: each change solved again, not guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from solver.assess import Assessment
+from solver.costs.pipeline import PipelineCosts
+from solver.partition.menu import Menu
+from solver.partition.problem import partition_problem
+from solver.partition.solve import Partition
+from solver.plan import Explanation, WhatIf
+from solver.schedules import Schedule, StageTimes, critical_path, schedule_graph, simulate
+from solver.schedules.simulate import Floats
+
+GIGABYTE = 1e9
+"""The memory whose worth is told."""
+
+SECONDS_EACH = 2.0
+"""Time limit of one solve; plans that took longer themselves are explained without changes."""
+
+
+def explain(
+    costs: PipelineCosts,
+    schedule: Schedule,
+    assessment: Assessment,
+    menu_of: Callable[[PipelineCosts], Menu],
+    *,
+    solve_again: bool,
+) -> Explanation:
+    """The stage that decides the makespan, what limits it, and what three changes would gain.
+
+    Args:
+        costs: The plan's costs.
+        schedule: Its schedule.
+        assessment: Its exact times and memory.
+        menu_of: The recompute policy that it was planned under.
+        solve_again: Whether to solve the changes.
+    """
+    share = _critical_shares(costs, schedule, assessment)
+    stage = int(share.argmax())
+    changes = _changes(costs, schedule, menu_of, assessment.makespan) if solve_again else []
+    return Explanation(
+        bottleneck_stage=stage,
+        bottleneck_share=float(share[stage]),
+        limited_by=_limit(assessment, schedule.device(stage), stage),
+        what_if=changes,
+    )
+
+
+def _critical_shares(
+    costs: PipelineCosts, schedule: Schedule, assessment: Assessment
+) -> Floats:
+    """Share of the makespan that each stage's passes take on the critical path."""
+    forward = np.array([time.forward for time in assessment.times])
+    backward = np.array([time.backward for time in assessment.times])
+    times = StageTimes.of(
+        forward,
+        backward,
+        costs.send_seconds,
+        [time.before_first for time in assessment.times],
+        [time.after_last for time in assessment.times],
+        [time.step for time in assessment.times],
+    )
+    path = critical_path(simulate(schedule_graph(schedule), times))
+    spent = np.array(path.forward) * forward + np.array(path.backward) * backward
+    return np.asarray(spent / assessment.makespan if assessment.makespan else spent)
+
+
+def _limit(assessment: Assessment, device: int, stage: int) -> str:
+    """``memory`` where the bottleneck recomputes because its device is full, else ``time``."""
+    full = assessment.memory[device].total >= 0.95 * assessment.capacity_bytes
+    return "memory" if full and assessment.times[stage].recompute > 0 else "time"
+
+
+def _changes(
+    costs: PipelineCosts,
+    schedule: Schedule,
+    menu_of: Callable[[PipelineCosts], Menu],
+    makespan: float,
+) -> list[WhatIf]:
+    p, n, v = schedule.devices, schedule.micro_batches, schedule.virtual_stages
+    more_memory = replace(costs, capacity_bytes=costs.capacity_bytes + GIGABYTE)
+    more_work = replace(costs, micro_batches=n + (p if v > 1 else 1))
+    asked = [
+        ("one more GB of memory per device", more_memory, schedule.resized(p, n), 1.0),
+        ("one more pipeline stage", costs, schedule.resized(p + 1, n), 1.0),
+        (
+            "one more micro-batch" if v == 1 else f"{p} more micro-batches",
+            more_work,
+            schedule.resized(p, more_work.micro_batches),
+            more_work.micro_batches / n,
+        ),
+    ]
+    found = []
+    for change, changed, order, work in asked:
+        if order.stages > len(costs.sequence) or (v > 1 and order.micro_batches % order.devices):
+            continue
+        problem = partition_problem(changed, menu_of(changed), order)
+        result = problem.solve(time_limit_seconds=SECONDS_EACH)
+        if isinstance(result, Partition):
+            gain = makespan * work / result.makespan - 1.0 if result.makespan else 0.0
+            found.append(WhatIf(change=change, iteration_seconds=result.makespan, gain=gain))
+    return found
