@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from solver.assess import assess
-from solver.costs.pipeline import PipelineCosts
+from solver.costs.pipeline import Block, PipelineCosts
 from solver.explain import GIGABYTE, explain
 from solver.partition.menu import Menu
 from solver.partition.policy_menu import policy_menu
@@ -36,23 +36,22 @@ def explained(costs: PipelineCosts, stages: int) -> tuple[Explanation, float] | 
 def gigabytes(costs: PipelineCosts) -> PipelineCosts:
     """The same pipeline with a unit of memory as large as the gigabyte that is added."""
 
-    def scaled(block: object) -> object:
+    def scaled(block: Block) -> Block:
         return dataclasses.replace(
-            block,  # type: ignore[type-var]
-            input_bytes=block.input_bytes * GIGABYTE,  # type: ignore[attr-defined]
+            block,
+            input_bytes=block.input_bytes * GIGABYTE,
             states=dataclasses.replace(
-                block.states,  # type: ignore[attr-defined]
-                weights=block.states.weights * GIGABYTE,  # type: ignore[attr-defined]
+                block.states,
+                weights=block.states.weights * GIGABYTE,
             ),
             ops=tuple(
-                dataclasses.replace(op, output_bytes=op.output_bytes * GIGABYTE)
-                for op in block.ops  # type: ignore[attr-defined]
+                dataclasses.replace(op, output_bytes=op.output_bytes * GIGABYTE) for op in block.ops
             ),
         )
 
     return dataclasses.replace(
         costs,
-        blocks=tuple(scaled(block) for block in costs.blocks),  # type: ignore[misc]
+        blocks=tuple(scaled(block) for block in costs.blocks),
         capacity_bytes=costs.capacity_bytes * GIGABYTE,
     )
 
