@@ -21,8 +21,8 @@ class Progress(BaseModel):
     bound_seconds: float | None = Field(
         default=None, description="Proved: no plan is faster than this."
     )
-    layouts_done: int | None = None
-    layouts_total: int | None = None
+    layouts_done: int | None = Field(default=None, description="Layouts begun.")
+    layouts_total: int | None = Field(default=None, description="Layouts in question.")
 
 
 class PlanDocument(Plan):

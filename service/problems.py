@@ -41,8 +41,8 @@ class FieldProblem(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     field: str | None = Field(description="JSON path, such as `layout.tensor_parallel`.")
-    detail: str
-    hint: str | None = None
+    detail: str = Field(description="What exactly is wrong.")
+    hint: str | None = Field(default=None, description="The way out.")
 
 
 class Problem(BaseModel):

@@ -81,8 +81,8 @@ class BlockRecompute(Answer):
 class Tensor(Answer):
     """What one op of a block makes."""
 
-    name: str
-    bytes: float
+    name: str = Field(description="The op's name.")
+    bytes: float = Field(description="Its size.")
     forward_seconds: float = Field(description="Making it again takes so long.")
     needed: bool = Field(description="Whether some backward reads it.")
 
@@ -90,8 +90,8 @@ class Tensor(Answer):
 class BlockKind(Answer):
     """A kind of block: what it could keep. Its input is always kept."""
 
-    count: int
-    input_bytes: float
+    count: int = Field(description="How many the model has.")
+    input_bytes: float = Field(description="The block's input, always kept.")
     tensors: list[Tensor] = Field(description="In forward order; one micro-batch on one device.")
 
 
@@ -276,7 +276,9 @@ class Plan(Answer):
     micro_batches: int | None = Field(default=None, description="Per pipeline and iteration.")
     stages: list[Stage] = Field(default_factory=list, description="In model order.")
     breakdown: Breakdown | None = None
-    pipeline_send_seconds: float = 0.0
+    pipeline_send_seconds: float = Field(
+        default=0.0, description="One boundary tensor between neighbouring stages."
+    )
     block_kinds: dict[str, BlockKind] = Field(default_factory=dict)
     lower_bound_seconds: float | None = Field(
         default=None, description="Proved: no plan in the asked space is faster."
