@@ -237,8 +237,8 @@ class Export(Answer):
 class WhatIf(Answer):
     """A change of the question, solved again."""
 
-    change: str
-    iteration_seconds: float
+    change: str = Field(description="What is changed.")
+    iteration_seconds: float = Field(description="Of the best plan then.")
     gain: float = Field(description="Work per second over the plan's own, less one.")
 
 
