@@ -69,6 +69,7 @@ class PlanPage:
         yield from _stages(plan.stages, plan.memory_limit_bytes, options)
         yield _breakdown(plan.breakdown)
         yield from _comparison(plan)
+        yield from _explanation(plan)
         yield from _notes(plan.notes)
 
 
@@ -339,6 +340,22 @@ def _comparison(plan: Plan) -> Iterator[Text]:
             parts.append(f"{name} does not fit")
     if parts:
         yield Text("Others on the same costs: " + ", ".join(parts) + ".")
+
+
+def _explanation(plan: Plan) -> Iterator[Text]:
+    """What decides the time, and what a change would gain."""
+    explanation = plan.explanation
+    if explanation is None:
+        return
+    stage = _index(plan.stages[explanation.bottleneck_stage])
+    said = (
+        f"Stage {stage} decides the time ({percent(explanation.bottleneck_share)} of the critical "
+        f"path), limited by {explanation.limited_by}."
+    )
+    gains = [f"{change.change} {change.gain:+.1%}" for change in explanation.what_if]
+    if gains:
+        said += f" Work per second with {', '.join(gains)}."
+    yield Text(said)
 
 
 def _notes(notes: Sequence[str]) -> Iterator[Text]:
