@@ -18,17 +18,15 @@ from solver.costs.overheads import (
 )
 from solver.costs.pipeline import Block, States
 from solver.costs.sharding import Sharding
+from solver.costs.shares import layer_share
 from solver.costs.states import Parameters, states, step_bytes, upkeep
 from solver.request import AttentionKernel, Precision, Training
 from solver.workload.architecture import (
     Architecture,
-    LatentAttention,
     Layer,
-    MixtureOfExperts,
     Positions,
 )
 from solver.workload.implementation import DEFAULT_IMPLEMENTATION, Implementation
-from solver.workload.parameters import attention_parameters, feed_forward_parameters
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,9 @@ class Builder:
         else:
             residual = attention_half(graph, layer, positions, flash, "x")
             feed_forward_half(graph, layer, residual)
-        return self._finish(name, graph, self._layer_parameters(layer, True, True))
+        return self._finish(
+            name, graph, layer_share(layer, self.shard, self.architecture.hidden_size, True, True)
+        )
 
     def halves(self, name: str, layer: Layer) -> tuple[Block, Block]:
         """The attention half and the MLP half of a layer as blocks of their own."""
@@ -65,9 +65,15 @@ class Builder:
         attention_half(first, layer, self.architecture.positions, flash, "x")
         feed_forward_half(second, layer, "x")
         return (
-            self._finish(f"{name}_attention", first, self._layer_parameters(layer, True, False)),
             self._finish(
-                f"{name}_feed_forward", second, self._layer_parameters(layer, False, True)
+                f"{name}_attention",
+                first,
+                layer_share(layer, self.shard, self.architecture.hidden_size, True, False),
+            ),
+            self._finish(
+                f"{name}_feed_forward",
+                second,
+                layer_share(layer, self.shard, self.architecture.hidden_size, False, True),
             ),
         )
 
@@ -155,7 +161,7 @@ class Builder:
         attended = attention_half(graph, layer, self.architecture.positions, flash, projected)
         output = feed_forward_half(graph, layer, attended)
         self._loss(graph, graph.norm("prediction_norm", output))
-        own = self._layer_parameters(layer, True, True)
+        own = layer_share(layer, self.shard, self.architecture.hidden_size, True, True)
         table = self._table_parameters() if self.pipeline_parallel > 1 else 0.0
         projection = 2 * hidden * hidden / shard.tensor.size
         return self._finish(
@@ -225,44 +231,6 @@ class Builder:
 
     def _norm_width(self) -> float:
         return 2.0 * self.architecture.hidden_size
-
-    def _layer_parameters(self, layer: Layer, attention: bool, feed_forward: bool) -> Parameters:
-        """Parameters on one device: matrices split by tensor parallelism, norms replicated.
-
-        Latent attention's down projections are replicated.
-        """
-        hidden, tensor = self.architecture.hidden_size, self.shard.tensor.size
-        dense = expert = 0.0
-        if attention:
-            total = attention_parameters(layer.attention, hidden)
-            dense += self._norm_width() * layer.norms / 2
-            if isinstance(layer.attention, LatentAttention):
-                down = layer.attention.key_value_rank + layer.attention.rope_head_dim
-                down = hidden * (down + (layer.attention.query_rank or 0))
-                dense += down + (total - down) / tensor
-            else:
-                dense += self._attention_share(layer, total)
-        if feed_forward:
-            part = layer.feed_forward
-            dense += self._norm_width() * layer.norms / 2
-            if isinstance(part, MixtureOfExperts):
-                routed = part.experts * hidden * part.hidden * (3 if part.gated else 2)
-                rest = feed_forward_parameters(part, hidden) - routed
-                router = hidden * part.experts
-                dense += router + (rest - router) / tensor
-                expert += routed / self.shard.expert_tensor.size / self.shard.expert.size
-            else:
-                dense += feed_forward_parameters(part, hidden) / tensor
-        return Parameters(dense, expert)
-
-    def _attention_share(self, layer: Layer, total: int) -> float:
-        """Split by heads; key and value heads fewer than the ranks are replicated."""
-        attention, tensor = layer.attention, self.shard.tensor.size
-        if isinstance(attention, LatentAttention) or attention.key_value_heads >= tensor:
-            return total / tensor
-        keys = 2 * self.architecture.hidden_size * attention.key_value_heads * attention.head_dim
-        own = 2 * self.architecture.hidden_size * attention.head_dim
-        return (total - keys) / tensor + own
 
     def _states(self, parameters: Parameters) -> States:
         """The block's states, with the 16-bit gradient that some software holds beside the fp32 one
