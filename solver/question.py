@@ -16,7 +16,7 @@ from solver.costs.pipeline import PipelineCosts, Work
 from solver.costs.profile import profile_costs
 from solver.errors import BadRequest
 from solver.layouts import Layout, layouts, profile_layout
-from solver.request import LayoutRequest, Model, PlanRequest, Profile
+from solver.request import LayoutRequest, Model, Overlap, PlanRequest, Profile
 from solver.workload.architecture import Architecture
 from solver.workload.catalogue import architecture
 from solver.workload.huggingface import architecture_from_huggingface
@@ -53,6 +53,12 @@ def question(request: PlanRequest) -> Question:
             f"No target framework '{request.target.framework}' is known.",
             field="target.framework",
             hint="Leave `target` out; the plan's exports say what each framework can express.",
+        )
+    if request.recompute.overlap not in (None, Overlap.OFF):
+        raise BadRequest(
+            "Recompute that hides under communication or stalls cannot be planned yet.",
+            field="recompute.overlap",
+            hint="Leave it out, or give off.",
         )
     if request.model.profile is not None:
         return _of_profile(request, request.model.profile)

@@ -24,7 +24,7 @@ LEVELS = (
     {"partition"},
     {"memory"},
     {"plan", "assess", "verify", "baselines", "targets"},
-    {"search", "answer", "question"},
+    {"search", "answer", "question", "explain"},
     {"planner"},
 )
 
