@@ -1,8 +1,8 @@
 """How near the predicted memory comes to what Megatron-LM measured of itself.
 
-    python benchmarks/memory_accuracy.py            print the report
-    python benchmarks/memory_accuracy.py --check    and fail where an error grew by over a tenth
-    python benchmarks/memory_accuracy.py --update   and make this the state to compare with
+    python -m benchmarks.memory_accuracy            print the report
+    python -m benchmarks.memory_accuracy --check    and fail where an error grew by over a tenth
+    python -m benchmarks.memory_accuracy --update   and make this the state to compare with
 
 Every record is evaluated through the same door as a user's request. A miss is explained only where
 another reading of the record, which its name suggests, is met by the same model.
