@@ -19,6 +19,7 @@ from service.problems import Problem, ProblemError, problem
 from service.settings import Settings
 from service.store import Store, jobs, plans
 from service.store.plans import StoredPlan
+from service.store.recent import RecentAnswers
 from service.store.tables import PlanRow
 from solver.identity import SOLVER_VERSION, plan_id
 from solver.request import PlanRequest, canonical
@@ -60,6 +61,7 @@ class Intake:
         self._quick = quick
         self._completions = completions
         self._settings = settings
+        self._recent = RecentAnswers()
         self._accepting: dict[str, asyncio.Task[StoredPlan]] = {}
 
     async def plan(self, asked: Asked, wait_seconds: float = 0.0) -> StoredPlan:
@@ -94,11 +96,22 @@ class Intake:
 
     async def find(self, plan_id: str) -> StoredPlan | None:
         """The plan of that id."""
-        return await to_thread.run_sync(self._find, plan_id)
+        recent = self._recent.get(plan_id)
+        if recent is not None:
+            return recent
+        stored = await to_thread.run_sync(self._find, plan_id)
+        if stored is not None:
+            self._recent.put(stored)
+        return stored
+
+    async def progress(self, plan_id: str) -> str | None:
+        """How far the plan's solve is (JSON text), if one is under way and has said so."""
+        return await to_thread.run_sync(self._progress, plan_id)
 
     async def remove(self, plan_id: str) -> bool:
         """Cancel the plan's solve, or remove the plan if it is over; false if there is none."""
         found, job_id = await to_thread.run_sync(self._cancel_or_remove, plan_id)
+        self._recent.forget(plan_id)
         if job_id is not None:
             await self._queue.cancel(job_id)
             self._completions.announce(plan_id)
@@ -142,6 +155,10 @@ class Intake:
     def _find(self, plan_id: str) -> StoredPlan | None:
         with self._store.reading() as session:
             return plans.find(session, plan_id)
+
+    def _progress(self, plan_id: str) -> str | None:
+        with self._store.reading() as session:
+            return jobs.progress_of(session, plan_id)
 
     def _cancel_or_remove(self, plan_id: str) -> tuple[bool, int | None]:
         with self._store.writing() as session:

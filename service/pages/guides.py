@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fastapi.responses import HTMLResponse
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from markupsafe import Markup
 
 import solver
@@ -58,10 +59,37 @@ def _guide(path: Path) -> Guide:
     text = path.read_text("utf-8")
     title = re.search(r"^# (.+)$", text, re.MULTILINE)
     paragraphs = [part.strip() for part in text.split("\n\n") if not part.startswith("#")]
-    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
     return Guide(
-        name=re.sub(r"^\d+-", "", path.stem),
-        title=title.group(1) if title else path.stem,
-        summary=paragraphs[0].replace("\n", " ") if paragraphs else "",
-        body=Markup(body),
+        name=path.stem,
+        title=_plain(title.group(1)) if title else path.stem,
+        summary=_plain(paragraphs[0].replace("\n", " ")) if paragraphs else "",
+        body=Markup(_rendered(text, {other.stem for other in path.parent.glob("*.md")})),
     )
+
+
+def _plain(text: str) -> str:
+    """One line of Markdown without its marks."""
+    return re.sub(r"\[([^]]*)\]\([^)]*\)|[`*]", lambda found: found.group(1) or "", text)
+
+
+def _rendered(text: str, names: set[str]) -> str:
+    """Markdown as HTML; links lead to other guides, and what stands elsewhere is named only."""
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = markdown.parse(text)
+    for token in tokens:
+        children = [child for child in token.children or [] if child.type != "image"]
+        for child in children:
+            if child.type == "link_open":
+                _lead(child, names)
+        token.children = children if token.children is not None else None
+    return str(markdown.renderer.render(tokens, markdown.options, {}))
+
+
+def _lead(link: Token, names: set[str]) -> None:
+    target, _, place = str(link.attrs["href"]).partition("#")
+    name = target.removesuffix(".md")
+    if not target or name in names:
+        anchor = f"#{place}" if place else ""
+        link.attrs["href"] = f"/guides/{name}{anchor}" if target else anchor
+    else:
+        link.attrs = {"class": "elsewhere"}

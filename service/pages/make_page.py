@@ -77,11 +77,11 @@ def fields_of(request: PlanRequest) -> dict[str, str]:
             if isinstance(value, str | int | float):
                 fields[f"{part}.{name}"] = _written(value)
     if request.cluster.memory_bytes is not None:
-        fields["cluster.memory_gib"] = f"{request.cluster.memory_bytes / _GIB:.10g}"
+        fields["cluster.memory_gib"] = _written(request.cluster.memory_bytes / _GIB)
     return fields
 
 
 def _written(value: str | float) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)

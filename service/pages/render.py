@@ -73,6 +73,7 @@ def _environment() -> Environment:
         percent=percent,
         times=times,
         gap=words.gap,
+        change=words.change,
         count=lambda number: f"{number:,.0f}",
         moment=_moment,
         drawn=lambda drawing: Markup(drawing.inline()) if isinstance(drawing, Drawing) else "",

@@ -30,6 +30,11 @@ class ShownPlan:
         return words.answer(self.plan)
 
     @cached_property
+    def bottleneck(self) -> str:
+        """What decides how long the iteration takes."""
+        return words.bottleneck(self.plan)
+
+    @cached_property
     def proof(self) -> list[str]:
         """What the bound rests on."""
         return words.proof(self.plan)

@@ -67,6 +67,28 @@ def proof(plan: Plan) -> list[str]:
     return found
 
 
+def bottleneck(plan: Plan) -> str:
+    """Which stage decides the iteration, and why it is no faster."""
+    found = plan.explanation
+    if found is None or not plan.stages:
+        return ""
+    stage = plan.stages[found.bottleneck_stage]
+    name = f"Stage {stage.index}" + ("" if stage.chunk is None else f", chunk {stage.chunk},")
+    why = (
+        "it recomputes because its memory is full"
+        if found.limited_by == "memory"
+        else "its work is the limit, not its memory"
+    )
+    return f"{name} stands on {percent(found.bottleneck_share)} of the critical path; {why}."
+
+
+def change(share: float) -> str:
+    """A gain or a loss: ``+3.1%``."""
+    if abs(share) < 5e-5:
+        return "no change"
+    return f"{'+' if share > 0 else '−'}{percent(abs(share))}"
+
+
 def gap(share: float) -> str:
     """A proved gap; what is within the arithmetic's own error is none."""
     return "0%" if share <= _BEST else percent(share)

@@ -16,8 +16,8 @@ from service.dependencies import AskedFor, IntakeInUse, SettingsInUse, StoreInUs
 from service.documentation import json_body, problems
 from service.documents import PlanDocument, PlanList, PlanSummary, plan_json
 from service.problems import ProblemError, problem
-from service.store import jobs, plans
-from service.store.plans import Place, StoredPlan
+from service.store import plans
+from service.store.plans import Place
 from solver.plan import Status
 from solver.request import PlanRequest
 
@@ -108,18 +108,12 @@ async def list_plans(
         **problems(404),
     },
 )
-async def read(plan_id: PlanId, request: Request, store: StoreInUse) -> Response:
+async def read(plan_id: PlanId, request: Request, intake: IntakeInUse) -> Response:
     """The plan, or how far its solve is."""
-
-    def found() -> tuple[StoredPlan | None, str | None]:
-        with store.reading() as session:
-            stored = plans.find(session, plan_id)
-            unfinished = stored is not None and not stored.finished
-            return stored, jobs.progress_of(session, plan_id) if unfinished else None
-
-    stored, progress = await to_thread.run_sync(found)
+    stored = await intake.find(plan_id)
     if stored is None:
         raise _unknown(plan_id)
+    progress = None if stored.finished else await intake.progress(plan_id)
     text = plan_json(stored, progress)
     headers = {"ETag": _etag(text)}
     if not stored.finished:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, and_, or_, select, update
+from sqlalchemy import ColumnElement, and_, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from service.store.tables import JobRow
@@ -132,3 +132,8 @@ def _changed(session: Session, job_id: int, held_by: str, **values: object) -> b
         .returning(JobRow.id)
     )
     return changed.one_or_none() is not None
+
+
+def count_of(session: Session, plan_id: str) -> int:
+    """Jobs that there were for the plan, over or not."""
+    return session.scalar(select(func.count()).where(JobRow.plan_id == plan_id)) or 0

@@ -7,6 +7,7 @@
   const PAUSE = 400;
   const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [1120, 220, 74, 12, 12, 26];
   let tag = "";
+  let latest = null;
 
   const duration = (seconds) => {
     if (seconds >= 3600) return `${Math.floor(seconds / 3600)} h ${Math.round(seconds / 60) % 60} min`;
@@ -76,8 +77,9 @@
         tag = answer.headers.get("ETag") || "";
         const found = await answer.json();
         if (!["queued", "running"].includes(found.status)) { location.reload(); return; }
-        show(found);
+        latest = found;
       }
+      if (latest) show(latest);
     } catch {
       say("said", "The service does not answer; trying again.");
     }

@@ -7,6 +7,7 @@ from pathlib import Path
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import inspect
 
 from service.store import Store, schema
@@ -37,3 +38,9 @@ def test_migrations_can_be_taken_back(tmp_path: Path) -> None:
     assert inspect(store.engine).get_table_names() == ["alembic_version"]
     schema.migrate(store.engine)
     assert schema.is_current(store.engine)
+
+
+def test_the_newest_revision_is_what_alembic_says(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path}/a.db")
+    script = ScriptDirectory.from_config(schema.configuration(store.engine))
+    assert schema.newest() == script.get_current_head()

@@ -1,0 +1,281 @@
+"""What people do, done in a real browser: make plans, watch, cancel, read, compare, download."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from service.schema_examples import sample
+from tests.service.conftest import TOY, asking
+from tests.service.pages.browser import Watched, browser, watched
+from tests.service.pages.running import running
+
+pytestmark = pytest.mark.slow
+
+AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text("utf-8")
+PNG = b"\x89PNG\r\n\x1a\n"
+SMALL_LLAMA = {
+    "model_type": "llama",
+    "num_hidden_layers": 8,
+    "hidden_size": 2048,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "intermediate_size": 5632,
+    "vocab_size": 32000,
+    "max_position_embeddings": 4096,
+}
+FLAGS = (
+    "--num-layers 8 --hidden-size 2048 --num-attention-heads 16 --seq-length 2048"
+    " --max-position-embeddings 2048 --vocab-size 32000 --micro-batch-size 1"
+    " --global-batch-size 16 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 4"
+)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as launched:
+        yield launched
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A service over the real solver."""
+    with running(tmp_path_factory.mktemp("real")) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def toy_origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A service whose solves last as long as the model's name says."""
+    with running(tmp_path_factory.mktemp("toy"), TOY) as address:
+        yield address
+
+
+@pytest.fixture
+def reader(chromium: Browser, origin: str) -> Iterator[Watched]:
+    with watched(chromium, origin) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def plan_ids(origin: str) -> list[str]:
+    """Two plans of the real solver."""
+    return [
+        ask(origin, sample("request") | {"cluster": {"memory_bytes": m}}) for m in (2.3e10, 4e10)
+    ]
+
+
+def ask(origin: str, request: dict[str, Any]) -> str:
+    answer = httpx2.post(
+        f"{origin}/v1/plans", json=request, headers={"Prefer": "wait=60"}, timeout=90
+    )
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["id"])
+
+
+def fill(page: Page, **fields: str) -> None:
+    for name, value in fields.items():
+        page.locator(f"[name='{name.replace('__', '.')}']").fill(value)
+
+
+def choose_form(page: Page, words: str) -> None:
+    page.locator(".tabs label", has_text=words).click()
+
+
+def layout(page: Page, **fields: str) -> None:
+    page.get_by_text("Fix parts of the layout").click()
+    fill(page, **{f"layout__{name}": value for name, value in fields.items()})
+
+
+def catalogue(page: Page) -> None:
+    page.locator("[name='model.name']").select_option("gpt-2")
+    fill(page, training__sequence_length="1024", training__global_batch_size="16")
+    fill(page, cluster__nodes="1")
+    layout(page, tensor_parallel="2", pipeline_parallel="4", micro_batch_size="1")
+
+
+def config_json(page: Page) -> None:
+    choose_form(page, "config.json")
+    fill(page, model__huggingface=json.dumps(SMALL_LLAMA), cluster__nodes="1")
+    fill(page, training__sequence_length="2048", training__global_batch_size="16")
+    layout(page, tensor_parallel="2", pipeline_parallel="2", micro_batch_size="1")
+
+
+def megatron_flags(page: Page) -> None:
+    choose_form(page, "Megatron-LM flags")
+    fill(page, model__megatron_args=FLAGS, cluster__nodes="1")
+    fill(page, training__sequence_length="", training__global_batch_size="")
+
+
+def profile(page: Page) -> None:
+    choose_form(page, "Profile")
+    fill(page, model__profile=json.dumps(sample("request")["model"]["profile"]))
+    fill(page, cluster__memory_gib="30", training__global_batch_size="8")
+    layout(page, pipeline_parallel="2")
+
+
+@pytest.mark.parametrize("form", [catalogue, config_json, megatron_flags, profile])
+def test_a_plan_is_made_from_each_form_of_model(reader: Watched, form: Any) -> None:
+    reader.go("/")
+    form(reader.page)
+    expect(reader.page.locator("#verdict")).to_have_text("This can be planned.")
+    reader.page.get_by_role("button", name="Find the best plan").click()
+    expect(reader.page.locator(".lead")).to_contain_text("One iteration takes", timeout=60_000)
+    expect(reader.page.locator("svg.picture").first).to_be_visible()
+
+
+def test_problems_are_told_at_their_field_as_one_types(reader: Watched) -> None:
+    reader.go("/")
+    layout(reader.page, tensor_parallel="5")
+    problem = reader.page.locator("[id='layout.tensor_parallel-problem']")
+    expect(problem).to_contain_text("cannot be divided into groups of 5")
+    expect(reader.page.locator("[name='layout.tensor_parallel']")).to_have_attribute(
+        "aria-invalid", "true"
+    )
+    fill(reader.page, layout__tensor_parallel="4")
+    expect(problem).to_be_empty()
+    expect(reader.page.locator("#verdict")).to_have_text("This can be planned.")
+
+
+def test_a_solve_is_watched_until_it_is_done(chromium: Browser, toy_origin: str) -> None:
+    with watched(chromium, toy_origin) as reader:
+        asked = httpx2.post(f"{toy_origin}/v1/plans", json=asking("sleep-4")).json()["id"]
+        reader.page.goto(f"{toy_origin}/plans/{asked}")
+        expect(reader.page.locator("#incumbent")).to_have_text("2.00 s")
+        expect(reader.page.locator("#bound")).to_have_text("1.00 s")
+        expect(reader.page.locator("#gap")).to_have_text("50 %")
+        expect(reader.page.locator("#closing")).to_be_visible()
+        expect(reader.page.locator(".lead")).to_contain_text("One iteration takes 1.50 s")
+
+
+def test_a_solve_is_cancelled_and_asked_again(chromium: Browser, toy_origin: str) -> None:
+    with watched(chromium, toy_origin) as reader:
+        asked = httpx2.post(f"{toy_origin}/v1/plans", json=asking("sleep-20")).json()["id"]
+        reader.page.goto(f"{toy_origin}/plans/{asked}")
+        reader.page.get_by_role("button", name="Cancel").click()
+        expect(reader.page.locator(".lead")).to_have_text("The solve was cancelled.")
+        reader.page.get_by_role("button", name="Ask again").click()
+        expect(reader.page.locator("#progress")).to_be_visible()
+        reader.page.get_by_role("button", name="Cancel").click()
+        expect(reader.page.locator(".lead")).to_have_text("The solve was cancelled.")
+
+
+def test_two_plans_are_chosen_and_compared(reader: Watched, plan_ids: list[str]) -> None:
+    reader.go("/")
+    for plan_id in plan_ids:
+        reader.page.locator(f"input[value='{plan_id}']").check()
+    reader.page.get_by_role("button", name="Compare the chosen").click()
+    expect(reader.page.locator("table.compare thead th")).to_have_count(2)
+    expect(reader.page.locator("tr.differs", has_text="Memory bytes")).to_be_visible()
+
+
+def test_the_timeline_is_zoomed_with_mouse_and_keyboard(
+    reader: Watched, plan_ids: list[str]
+) -> None:
+    reader.go(f"/plans/{plan_ids[0]}")
+    part = reader.page.locator("#timeline-part")
+
+    def length() -> float:
+        return float(part.get_attribute("data-to") or 0) - float(
+            part.get_attribute("data-from") or 0
+        )
+
+    whole = length()
+    reader.page.get_by_role("link", name="Zoom in").click()
+    expect(part).not_to_have_attribute("data-to", str(whole))
+    assert length() == pytest.approx(whole / 2, rel=1e-3)
+    start = part.get_attribute("data-from") or ""
+    reader.page.locator("[data-timeline]").focus()
+    reader.page.keyboard.press("ArrowRight")
+    expect(part).not_to_have_attribute("data-from", start)
+    reader.page.keyboard.press("0")
+    expect(part).to_have_attribute("data-from", "0.0")
+    assert length() == pytest.approx(whole)
+    expect(reader.page.locator("#timeline .critical")).to_have_count(2)
+    reader.page.get_by_label("Critical path").uncheck()
+    expect(reader.page.locator("#timeline .critical")).to_have_count(0)
+
+
+def test_memory_follows_the_chosen_stage(reader: Watched, plan_ids: list[str]) -> None:
+    reader.go(f"/plans/{plan_ids[0]}")
+    reader.page.get_by_label("Stage", exact=True).select_option("1")
+    expect(reader.page.locator("#memory-part svg")).to_have_attribute(
+        "aria-label", re.compile("Memory of stage 1")
+    )
+
+
+def test_everything_can_be_taken_away(reader: Watched, plan_ids: list[str], tmp_path: Path) -> None:
+    reader.go(f"/plans/{plan_ids[0]}")
+    page = reader.page
+    saved: dict[str, bytes] = {}
+    for control in page.locator(".downloads a, .downloads button").all():
+        with page.expect_download() as caught:
+            control.click()
+        name = caught.value.suggested_filename
+        caught.value.save_as(tmp_path / name)
+        saved[name] = (tmp_path / name).read_bytes()
+    kinds = {Path(name).suffix for name in saved}
+    assert kinds == {".svg", ".png", ".json", ".html"}
+    for name, content in saved.items():
+        if name.endswith(".png"):
+            assert content.startswith(PNG), name
+            assert len(content) > 2000, name
+        if name.endswith(".svg"):
+            assert content.startswith(b"<svg"), name
+        if name.endswith(".json"):
+            json.loads(content)
+    assert sum(name.endswith(".png") for name in saved) >= 6
+
+
+def test_colours_are_chosen_and_kept(reader: Watched) -> None:
+    reader.go("/")
+    root = reader.page.locator("html")
+    reader.page.locator("#theme").click()
+    reader.page.locator("#theme").click()
+    expect(root).to_have_attribute("data-theme", "dark")
+    reader.go("/guides")
+    expect(root).to_have_attribute("data-theme", "dark")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_are_accessible(
+    chromium: Browser, origin: str, plan_ids: list[str], scheme: str
+) -> None:
+    addresses = ["/", f"/plans/{plan_ids[0]}", f"/compare?ids={','.join(plan_ids)}", "/guides"]
+    with watched(chromium, origin, color_scheme=scheme) as reader:
+        for address in addresses:
+            reader.go(address)
+            for details in reader.page.locator("details").all():
+                details.evaluate("element => { element.open = true; }")
+            reader.page.evaluate(AXE)
+            found = reader.page.evaluate("async () => (await axe.run()).violations")
+            serious = [
+                f"{rule['id']}: {node['target']} {node['failureSummary']}"
+                for rule in found
+                if rule["impact"] in ("serious", "critical")
+                for node in rule["nodes"]
+            ]
+            assert serious == [], address
+
+
+@pytest.mark.parametrize("width", [360, 768])
+def test_nothing_sticks_out_of_a_narrow_screen(
+    chromium: Browser, origin: str, plan_ids: list[str], width: int
+) -> None:
+    with watched(chromium, origin, viewport={"width": width, "height": 800}) as reader:
+        for address in ("/", f"/plans/{plan_ids[0]}", "/compare", "/guides"):
+            reader.go(address)
+            assert reader.page.evaluate("document.documentElement.scrollWidth") <= width, address
+
+
+def test_the_api_page_is_served_whole(chromium: Browser, origin: str) -> None:
+    with watched(chromium, origin) as reader:
+        reader.go("/docs")
+        expect(reader.page.locator(".opblock").first).to_be_visible()

@@ -1,0 +1,30 @@
+"""A comparison marks what differs and what is best, and nothing else."""
+
+from __future__ import annotations
+
+from service.pages.comparison import Line, compare
+from service.pages.shown import ShownPlan
+from tests.service.pages.plans import long_pipeline, sample_plan
+
+
+def lines(*plans: ShownPlan) -> dict[str, Line]:
+    return {line.name: line for group in compare(plans) for line in group.lines}
+
+
+def test_equal_plans_differ_in_nothing() -> None:
+    assert not any(line.differs for line in lines(sample_plan(), sample_plan()).values())
+
+
+def test_what_differs_is_marked_and_the_best_is_named() -> None:
+    slower = sample_plan()
+    slower.plan = slower.plan.model_copy(update={"iteration_seconds": 0.9})
+    found = lines(sample_plan(), slower)
+    assert [name for name, line in found.items() if line.differs] == ["Iteration"]
+    assert [cell.best for cell in found["Iteration"].cells] == [True, False]
+
+
+def test_layouts_are_compared_field_by_field() -> None:
+    found = lines(sample_plan(), long_pipeline(8, 8))
+    assert found["Pipeline parallel"].differs
+    assert [cell.text for cell in found["Pipeline parallel"].cells] == ["2", "8"]
+    assert not found["Tensor parallel"].differs

@@ -1,0 +1,180 @@
+"""Every page answers, says what it must, and lets nothing in from elsewhere."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.pages import plan_page
+from tests.service.conftest import asking
+from tests.service.pages.plans import sample_plan
+
+FORM = {
+    "model_form": "name",
+    "model.name": "sleep-0",
+    "cluster.device": "H100-SXM5-80GB",
+    "cluster.nodes": "8",
+    "cluster.devices_per_node": "8",
+}
+
+
+class Addresses(HTMLParser):
+    """Collects what a page loads or leads to, inline handlers and inline styles."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.inline: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("src", "href", "action"):
+                self.found.append(value or "")
+            if name == "style" or name.startswith("on"):
+                self.inline.append(f"{tag} {name}")
+
+
+@pytest.fixture
+def addresses(plan_ids: list[str]) -> list[str]:
+    first, second, lacking = plan_ids
+    return [
+        "/",
+        f"/?like={first}",
+        f"/plans/{first}",
+        f"/plans/{first}?from=0.1&to=0.2&stage=1&critical=false",
+        f"/plans/{lacking}",
+        f"/compare?ids={first},{second}",
+        "/compare",
+        "/guides",
+    ]
+
+
+def test_pages_name_no_other_host_and_carry_no_inline_code(
+    client: TestClient, addresses: list[str]
+) -> None:
+    for address in addresses:
+        response = client.get(address)
+        assert response.status_code == 200, address
+        assert "default-src 'none'" in response.headers["content-security-policy"]
+        parsed = Addresses(response.text)
+        assert parsed.inline == []
+        for found in parsed.found:
+            assert found.startswith(("/", "#")), (address, found)
+            if found.startswith("/static"):
+                assert client.get(found).status_code == 200
+
+
+def test_every_link_of_a_plan_leads_somewhere(client: TestClient, plan_ids: list[str]) -> None:
+    page = client.get(f"/plans/{plan_ids[0]}").text
+    found = [link for link in Addresses(page).found if link.startswith("/")]
+    found += re.findall(r'data-png="([^"]+)"', page)
+    for link in {link.replace("&amp;", "&") for link in found}:
+        if not link.endswith(("/cancel", "/again")):
+            assert client.get(link).status_code == 200, link
+
+
+def test_the_page_of_a_plan_says_the_answer_and_the_proof(
+    client: TestClient, plan_ids: list[str]
+) -> None:
+    text = client.get(f"/plans/{plan_ids[0]}").text
+    assert "One iteration takes 582 ms" in text
+    assert "No plan that the request admits takes less than" in text
+    assert "curl -sS http://testserver/v1/plans" in text
+    assert text.count('<svg class="picture"') >= 6
+
+
+def test_an_infeasible_plan_says_who_misses_how_much(
+    client: TestClient, plan_ids: list[str]
+) -> None:
+    text = client.get(f"/plans/{plan_ids[2]}").text
+    assert "stage 1 misses 1.86 GiB of the 2.79 GiB" in text
+
+
+def test_an_unknown_plan_is_a_page_too(client: TestClient) -> None:
+    response = client.get("/plans/unknown")
+    assert response.status_code == 404
+    assert "There is no plan" in response.text
+    assert client.get("/plans/unknown/trace.json").status_code == 404
+    assert client.get("/guides/unknown").status_code == 404
+
+
+def test_a_picture_that_there_is_not_is_not_found(client: TestClient, plan_ids: list[str]) -> None:
+    assert client.get(f"/plans/{plan_ids[0]}/pictures/moon.svg").status_code == 404
+    assert client.get(f"/plans/{plan_ids[2]}/pictures/timeline.svg").status_code == 404
+
+
+def test_the_form_asks_for_a_plan_and_leads_to_it(client: TestClient) -> None:
+    response = client.post("/", data=FORM)
+    assert response.status_code == 303
+    assert client.get(response.headers["location"]).status_code == 200
+
+
+def test_a_bad_form_comes_back_filled_with_its_problem(client: TestClient) -> None:
+    response = client.post("/", data=FORM | {"layout.tensor_parallel": "eight"})
+    assert response.status_code == 422
+    assert "layout.tensor_parallel" in response.text
+    assert 'value="eight"' in response.text
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"model.name": "refused"}, "layout.tensor_parallel"),
+        ({"cluster.nodes": "-3"}, "cluster.nodes"),
+        ({"model_form": "huggingface"}, "model.huggingface"),
+        ({}, None),
+    ],
+)
+def test_the_check_names_the_field(
+    client: TestClient, change: dict[str, str], field: str | None
+) -> None:
+    said = client.post("/check", data=FORM | change).json()
+    assert [problem["field"] for problem in said["problems"]] == ([field] if field else [])
+
+
+def test_forms_of_other_sites_are_refused(client: TestClient) -> None:
+    headers = {"Sec-Fetch-Site": "cross-site"}
+    assert client.post("/", data=FORM, headers=headers).status_code == 403
+    assert client.post("/check", data=FORM, headers=headers).status_code == 403
+
+
+def test_cancel_stops_a_solve_and_spares_a_plan(client: TestClient, plan_ids: list[str]) -> None:
+    asked = client.post("/v1/plans", json=asking("sleep-30")).json()["id"]
+    assert "Looking for the best plan" in client.get(f"/plans/{asked}").text
+    client.post(f"/plans/{asked}/cancel")
+    assert "The solve was cancelled" in client.get(f"/plans/{asked}").text
+    client.post(f"/plans/{plan_ids[0]}/cancel")
+    assert client.get(f"/plans/{plan_ids[0]}").status_code == 200
+
+
+def test_guides_lead_to_each_other_and_nowhere_else(client: TestClient) -> None:
+    links = [link for link in Addresses(client.get("/guides").text).found if "/guides/" in link]
+    assert len(links) >= 3
+    for link in links:
+        text = client.get(link).text
+        for found in Addresses(text).found:
+            if found.startswith("/"):
+                assert client.get(found).status_code == 200, (link, found)
+            else:
+                assert found.startswith("#"), (link, found)
+
+
+def test_hostile_names_stay_text(client: TestClient) -> None:
+    name = "<script>alert(1)</script>"
+    asked = client.post("/v1/plans", json=asking(name)).json()["id"]
+    for address in (f"/plans/{asked}", "/", f"/?like={asked}"):
+        text = client.get(address).text
+        assert name not in text
+    assert "&lt;script&gt;" in client.get(f"/plans/{asked}").text
+
+
+def test_the_report_is_one_file_without_scripts_or_addresses() -> None:
+    text = plan_page.report("x", sample_plan())
+    assert "<script" not in text
+    assert [a for a in Addresses(text).found if not a.startswith("#")] == []
+    assert "<style>" in text
+    assert text.count("<svg") >= 6

@@ -1,0 +1,98 @@
+"""Pictures say what the plan says, are well formed, and stay small."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from service.pages.drawings import PICTURES, View, draw
+from service.pages.pictures.svg import ticks
+from service.pages.pictures.tensors import columns
+from service.pages.pictures.timeline import (
+    MOST_BARS,
+    drawn_one_by_one,
+    first_window,
+    whole,
+)
+from service.pages.shown import ShownPlan
+from tests.service.pages.plans import long_pipeline, sample_plan
+
+SMALL, DEEP = sample_plan(), long_pipeline()
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize("shown", [SMALL, DEEP], ids=["small", "deep"])
+def test_a_picture_is_a_well_formed_file_that_needs_no_other(name: str, shown: ShownPlan) -> None:
+    text = draw(name, shown, View()).standalone()
+    root = ElementTree.fromstring(text)
+    assert root.tag == f"{SVG}svg"
+    assert root.get("aria-label")
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert not re.search(r"\bnan\b|\binf\b", text)
+
+
+def test_sixty_four_stages_and_512_micro_batches_stay_small() -> None:
+    for view in (View(), View(0.0, DEEP.replay.makespan)):
+        assert len(draw("timeline", DEEP, view).inline()) < 300_000
+        assert len(draw("overview", DEEP, view).inline()) < 100_000
+    assert len(draw("memory-over-time", DEEP, View(stage=0)).inline()) < 100_000
+
+
+def test_a_long_pipeline_is_drawn_as_shares_as_a_whole_and_pass_by_pass_from_near() -> None:
+    replay = DEEP.replay
+    assert not drawn_one_by_one(replay, whole(replay))
+    first = first_window(replay)
+    assert drawn_one_by_one(replay, first)
+    assert len(replay.bars.within(first.start, first.end)) <= MOST_BARS
+
+
+def test_a_short_iteration_is_shown_whole() -> None:
+    assert first_window(SMALL.replay) == whole(SMALL.replay)
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [(-5.0, None), (0.1, 0.1), (99.0, 100.0), (0.3, 0.2), (None, 1e9)]
+)
+def test_any_window_is_brought_into_the_iteration(start: float | None, end: float | None) -> None:
+    replay = SMALL.replay
+    window = View(start, end).window(replay)
+    assert 0 <= window.start < window.end <= replay.makespan + 1e-3
+    draw("timeline", SMALL, View(start, end))
+
+
+def test_bars_of_memory_add_up_to_the_peak() -> None:
+    root = ElementTree.fromstring(draw("memory", SMALL, View()).standalone())
+    tips = [title.text or "" for title in root.iter(f"{SVG}title")]
+    for stage in SMALL.plan.stages:
+        parts = [tip for tip in tips if tip.startswith(f"stage {stage.index} · ")]
+        known = [value for value in stage.memory.model_dump().values() if value > 0]
+        assert len(parts) == len(known)
+    widths = [
+        float(bar.get("width", 0))
+        for bar in root.iter(f"{SVG}rect")
+        if bar.find(f"{SVG}title") is not None
+    ]
+    peaks = sum(stage.peak_memory_bytes for stage in SMALL.plan.stages)
+    limit = SMALL.plan.memory_limit_bytes or 0.0
+    scale = (1120.0 - 74.0 - 84.0) / (limit * 1.02)
+    assert sum(widths) == pytest.approx(peaks * scale, rel=1e-2)
+
+
+def test_the_grid_has_a_column_for_every_block_and_recomputes_as_many_as_the_plan() -> None:
+    found = columns(SMALL.plan.stages)
+    assert len(found) == sum(count for stage in SMALL.plan.stages for _, count in stage.blocks)
+    for position, stage in enumerate(SMALL.plan.stages):
+        said = sum(part.count for part in stage.recompute if part.recomputed)
+        assert sum(bool(c.recomputed) for c in found if c.stage == position) == said
+
+
+def test_ticks_are_round_and_within() -> None:
+    assert ticks(0.0, 1.0, 10) == pytest.approx([i / 10 for i in range(11)])
+    for low, high in ((0.0, 57.3), (12.1, 12.4), (0.0, 3e-5), (5.0, 9e4)):
+        found = ticks(low, high, 10)
+        assert 2 <= len(found) <= 11
+        assert low <= found[0] + 1e-9
+        assert found[-1] <= high * (1 + 1e-9)
