@@ -62,9 +62,9 @@ class Candidates:
             alive=alive,
             forward=totals.forward[runs],
             backward=totals.backward[runs],
-            step=totals.step[runs],
-            before_first=totals.before_first[runs],
-            after_last=totals.after_last[runs],
+            step=_spread(totals.step, runs),
+            before_first=_spread(totals.before_first, runs),
+            after_last=_spread(totals.after_last, runs),
         )
 
     def keeping(self, alive: Bools) -> Candidates:
@@ -110,6 +110,11 @@ class Candidates:
     def index(self, stage: int, cut: Cut) -> tuple[int, int]:
         """The index of a run of the stage's window."""
         return cut[0] - int(self.offset[stage]), cut[1] - int(self.offset[stage + 1])
+
+
+def _spread(values: Floats, runs: Index) -> Floats:
+    """A value per run; mostly all are zero, which takes no memory."""
+    return values[runs] if values.any() else np.broadcast_to(np.float64(0.0), runs.shape)
 
 
 def sums_before(cost: Floats) -> Floats:

@@ -42,6 +42,10 @@ class _Move:
     seconds: float
 
 
+_Taken = tuple[_Move, int, "_Taken"] | None
+"""Moves and how often each is taken, as a chain."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Kind:
     """A kind's blocks, its choices, and its base: the least kept one of no reduced cost."""
@@ -87,7 +91,9 @@ class Core:
         self._left: dict[int, int] = {}
         self._moves: list[_Move] = []
         self._best = math.inf
-        self._taken: dict[_Move, int] | None = None
+        self._limit = math.inf  # reduced costs that a better mix must stay below
+        self._taken: _Taken = None
+        self._found = False
         self._nodes = 0
 
     def add(
@@ -112,19 +118,18 @@ class Core:
 
         Its bound is below it only where even summing up had to stop.
         """
-        self._best = known
+        self._improve_to(known)
         self._greedy()
-        limit = self._best - self._bound - self._tolerance()
         # Moves of high reduced cost first: they are few, and the cheap ones fill what is left.
         self._moves = sorted(
-            (move for kind in self._kinds for move in kind.moves(limit)),
+            (move for kind in self._kinds for move in kind.moves(self._limit)),
             key=lambda move: (-move.reduced, move.kind, move.choice),
         )
-        self._descend(0, self._room, self._base_seconds, 0.0, {})
+        self._descend(0, self._room, self._base_seconds, 0.0, None)
         finished = self._nodes <= MOST_NODES or self._sum_up()
-        if self._taken is None:
+        if not self._found:
             return None
-        return Mix(self._best, self._best if finished else self._bound, self._parts(self._taken))
+        return Mix(self._best, self._best if finished else self._bound, self._parts())
 
     def _sum_up(self) -> bool:
         """Decide by sums over blocks; whether that came to its end."""
@@ -138,25 +143,30 @@ class Core:
         if found is None:
             return False
         seconds, counts = found
-        taken: dict[_Move, int] = {}
+        taken: _Taken = None
         for kind, picked in zip(self._left, counts, strict=True):
             mine = [move for move in moves if move.kind == kind]
-            taken.update({move: n for move, n in zip(mine, picked[1:], strict=True) if n})
+            for move, times in zip(mine, picked[1:], strict=True):
+                if times:
+                    taken = (move, times, taken)
         self._record(self._base_seconds + seconds, taken)
         return True
 
-    def _tolerance(self) -> float:
-        return PRECISE * self._best if math.isfinite(self._best) else 0.0
+    def _improve_to(self, seconds: float) -> None:
+        self._best = max(seconds, 0.0)
+        if math.isfinite(seconds):
+            self._limit = self._best * (1 - PRECISE) - self._bound
 
     def _greedy(self) -> None:
         """A first mix: take the moves that save time in order of reduced cost, as they fit."""
         room, seconds = self._room, self._base_seconds
-        left, taken = dict(self._left), dict[_Move, int]()
+        left = dict(self._left)
+        taken: _Taken = None
         for move in self._first_moves():
             fits = left[move.kind] if move.kept <= 0 else int(max(room, 0.0) // move.kept)
             times = min(left[move.kind], fits)
             if times:
-                taken[move] = times
+                taken = (move, times, taken)
                 room -= times * move.kept
                 seconds += times * move.seconds
                 left[move.kind] -= times
@@ -177,19 +187,17 @@ class Core:
             key=lambda move: (move.reduced, move.seconds, move.kind, move.choice),
         )
 
-    def _record(self, seconds: float, taken: dict[_Move, int]) -> None:
+    def _record(self, seconds: float, taken: _Taken) -> None:
         if seconds < self._best:
-            self._best = max(seconds, 0.0)
-            self._taken = dict(taken)
+            self._improve_to(seconds)
+            self._taken, self._found = taken, True
 
     def _descend(
-        self, depth: int, room: float, seconds: float, reduced: float, taken: dict[_Move, int]
+        self, depth: int, room: float, seconds: float, reduced: float, taken: _Taken
     ) -> None:
         """Try every count of the move at ``depth``; the reduced costs taken so far bound it."""
         self._nodes += 1
-        if self._nodes > MOST_NODES:
-            return
-        if self._bound + reduced >= self._best - self._tolerance():
+        if self._nodes > MOST_NODES or reduced >= self._limit:
             return
         if depth == len(self._moves):
             if room >= 0:
@@ -198,18 +206,13 @@ class Core:
         move = self._moves[depth]
         left = self._left[move.kind]
         if depth == len(self._moves) - 1:
-            times = left
-            if move.kept > 0:
-                times = min(left, int(max(room, 0.0) // move.kept)) if move.seconds < 0 else 0
-            elif move.seconds >= 0:
-                times = min(left, math.ceil(-room / -move.kept)) if room < 0 < -move.kept else 0
-            after = room - times * move.kept
-            if after >= 0:
-                extra = {**taken, move: times} if times else taken
+            times = _fill(move, left, room)
+            if room - times * move.kept >= 0:
+                extra = (move, times, taken) if times else taken
                 self._record(seconds + times * move.seconds, extra)
             return
         for times in range(left + 1):
-            if self._bound + reduced + times * move.reduced >= self._best - self._tolerance():
+            if reduced + times * move.reduced >= self._limit:
                 break
             self._left[move.kind] = left - times
             self._descend(
@@ -217,16 +220,27 @@ class Core:
                 room - times * move.kept,
                 seconds + times * move.seconds,
                 reduced + times * move.reduced,
-                {**taken, move: times} if times else taken,
+                (move, times, taken) if times else taken,
             )
         self._left[move.kind] = left
 
-    def _parts(self, taken: dict[_Move, int]) -> tuple[tuple[int, int, int], ...]:
+    def _parts(self) -> tuple[tuple[int, int, int], ...]:
         left = dict(self._left)
         parts = []
-        for move, times in taken.items():
+        taken = self._taken
+        while taken is not None:
+            move, times, taken = taken
             parts.append((move.kind, move.choice, times))
             left[move.kind] -= times
         base = {kind.kind: int(kind.choices[kind.base]) for kind in self._kinds}
         parts += [(kind, base[kind], count) for kind, count in left.items() if count]
         return tuple(sorted(parts))
+
+
+def _fill(move: _Move, left: int, room: float) -> int:
+    """How often the last move is best taken."""
+    if move.kept > 0:
+        return min(left, int(max(room, 0.0) // move.kept)) if move.seconds < 0 else 0
+    if move.seconds < 0:
+        return left
+    return min(left, math.ceil(room / move.kept)) if room < 0 and move.kept < 0 else 0

@@ -22,13 +22,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from heapq import heappop, heappush
 
 import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.core import PRECISE, ROUNDING, Core
+from solver.partition.levels import levels
 from solver.partition.menu import Floats, Index, Menu, Mix, Part
 from solver.recompute.frontier import Frontier
 
@@ -40,15 +40,6 @@ LARGE = 300
 
 FEW = 8
 """How many values that is; the bound of the others then stands beside the mix."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Level:
-    """The choices whose working memory stays within one value, and their Lagrangian function."""
-
-    prices: Floats  # (prices,) ascending
-    phi: Floats  # (kinds, prices); infinite where no choice is admitted
-    admitted: tuple[Index, ...]
 
 
 class FreeMenu(Menu):
@@ -67,20 +58,10 @@ class FreeMenu(Menu):
         self._reserved = costs.reserved_bytes
         self._budget = costs.capacity_bytes - costs.reserved_bytes
         self._frontiers = frontiers
-        self._peaks = [
-            front.rebuilt + block.working_bytes
-            for front, block in zip(frontiers, costs.blocks, strict=True)
-        ]
-        self._values = np.unique(np.concatenate(self._peaks))
-        self._least = np.stack(
-            [
-                _least_so_far(front.kept, peak, self._values)
-                for front, peak in zip(frontiers, self._peaks, strict=True)
-            ]
-        )
+        self._levels = levels(frontiers, tuple(block.working_bytes for block in costs.blocks))
+        self._values, self._least = self._levels.values, self._levels.least
         large = sum(len(front.choices) for front in frontiers) > LARGE
         self._most_decisions = FEW if large else len(self._values)
-        self._levels: dict[int, _Level] = {}
         self._known: dict[tuple[tuple[int, ...], float, int], Mix | None] = {}
 
     @property
@@ -88,29 +69,12 @@ class FreeMenu(Menu):
         """What each block kind may choose among."""
         return self._frontiers
 
-    def _level(self, at: int) -> _Level:
-        """The choices within the value at that place."""
-        if at not in self._levels:
-            limit = float(self._values[at]) * (1 + ROUNDING)
-            admitted = tuple(np.flatnonzero(peak <= limit) for peak in self._peaks)
-            prices = {0.0}
-            for front, rows in zip(self._frontiers, admitted, strict=True):
-                prices.update(_hull_slopes(front.kept[rows], front.seconds[rows]))
-            price = np.array(sorted(prices))
-            phi = np.full((len(self._frontiers), len(price)), math.inf)
-            for kind, (front, rows) in enumerate(zip(self._frontiers, admitted, strict=True)):
-                if len(rows):
-                    lines = front.seconds[rows, None] + front.kept[rows, None] * price
-                    phi[kind] = lines.min(axis=0)
-            self._levels[at] = _Level(price, phi, admitted)
-        return self._levels[at]
-
     def bounds(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
         """The Lagrangian bound of every run over a few spans of the working memory."""
         best = np.full(len(counts), math.inf)
         present = counts > 0
         for low, high in _spans(len(self._values)):
-            level = self._level(high)
+            level = self._levels.at(high)
             absent = ~np.isfinite(self._least[:, high])
             least = np.where(absent, 0.0, self._least[:, high])
             width = (self._budget - self._values[low] - states) / in_flight
@@ -180,7 +144,7 @@ class FreeMenu(Menu):
 
     def _lagrangian(self, counts: Index, kinds: Index, at: int, width: float) -> tuple[float, int]:
         """The bound of one value's choices within a width, and the price that gives it."""
-        level = self._level(at)
+        level = self._levels.at(at)
         values = counts[kinds] @ level.phi[kinds] - level.prices * width
         price = int(values.argmax())
         return max(float(values[price]), 0.0), price
@@ -189,7 +153,7 @@ class FreeMenu(Menu):
         self, counts: Index, kinds: Index, at: int, width: float, best: Mix | None
     ) -> Mix | None:
         """The cheapest mix of one value's choices, or None if ``best`` is not beaten."""
-        level = self._level(at)
+        level = self._levels.at(at)
         bound, price = self._lagrangian(counts, kinds, at, width)
         core = Core(width * (1 + ROUNDING), bound)
         for kind in kinds.tolist():
@@ -207,30 +171,3 @@ def _spans(values: int) -> list[tuple[int, int]]:
     """All places in at most ``SPANS`` runs [first, last]."""
     edges = np.unique(np.linspace(0, values, min(SPANS, values) + 1).astype(int)).tolist()
     return [(low, high - 1) for low, high in itertools.pairwise(edges)]
-
-
-def _least_so_far(kept: Floats, peaks: Floats, values: Floats) -> Floats:
-    """Least kept bytes among the choices within each value; infinite where there is none."""
-    order = np.argsort(peaks, kind="stable")
-    least = np.append(np.minimum.accumulate(kept[order]), math.inf)
-    within = np.searchsorted(peaks[order], values * (1 + ROUNDING), side="right")
-    return np.asarray(least[within - 1])
-
-
-def _hull_slopes(kept: Floats, seconds: Floats) -> list[float]:
-    """Seconds saved per byte along the lower convex hull of the choices; kept ascending."""
-    hull: list[tuple[float, float]] = []
-    for point in zip(kept.tolist(), seconds.tolist(), strict=True):
-        if hull and point[1] >= hull[-1][1]:
-            continue
-        if hull and point[0] == hull[-1][0]:
-            hull.pop()
-        while len(hull) > 1 and _above(hull[-2], hull[-1], point):
-            hull.pop()
-        hull.append(point)
-    return [(a[1] - b[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(hull)]
-
-
-def _above(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
-    """Whether b lies on or above the line from a to c."""
-    return (b[1] - a[1]) * (c[0] - a[0]) >= (c[1] - a[1]) * (b[0] - a[0])

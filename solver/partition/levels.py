@@ -1,0 +1,98 @@
+"""What the working memory of a stage admits: for each value it can take, the choices within it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from solver.partition.core import ROUNDING
+from solver.partition.menu import Floats, Index
+from solver.recompute.frontier import Frontier
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The choices whose working memory stays within one value, and their Lagrangian function.
+
+    ``prices`` has shape (prices,), ascending; ``phi`` (kinds, prices), infinite where no choice is
+    admitted; ``admitted`` holds the rows of each kind's frontier.
+    """
+
+    prices: Floats
+    phi: Floats
+    admitted: tuple[Index, ...]
+
+
+class Levels:
+    """The values of working memory, ascending, and per kind the least kept bytes within each.
+
+    ``values`` has shape (values,), ``least`` (kinds, values), infinite where nothing is admitted.
+    """
+
+    def __init__(self, frontiers: tuple[Frontier, ...], working: tuple[float, ...]) -> None:
+        self._frontiers = frontiers
+        self._peaks = [front.rebuilt + more for front, more in zip(frontiers, working, strict=True)]
+        self.values = np.unique(np.concatenate(self._peaks))
+        self.least = np.stack(
+            [
+                _least_so_far(front.kept, peak, self.values)
+                for front, peak in zip(frontiers, self._peaks, strict=True)
+            ]
+        )
+        self._made: dict[int, Level] = {}
+
+    def at(self, place: int) -> Level:
+        """The choices within the value at that place."""
+        if place not in self._made:
+            self._made[place] = self._make(float(self.values[place]) * (1 + ROUNDING))
+        return self._made[place]
+
+    def _make(self, limit: float) -> Level:
+        admitted = tuple(np.flatnonzero(peak <= limit) for peak in self._peaks)
+        prices = {0.0}
+        for front, rows in zip(self._frontiers, admitted, strict=True):
+            prices.update(_hull_slopes(front.kept[rows], front.seconds[rows]))
+        price = np.array(sorted(prices))
+        phi = np.full((len(self._frontiers), len(price)), math.inf)
+        for kind, (front, rows) in enumerate(zip(self._frontiers, admitted, strict=True)):
+            if len(rows):
+                lines = front.seconds[rows, None] + front.kept[rows, None] * price
+                phi[kind] = lines.min(axis=0)
+        return Level(price, phi, admitted)
+
+
+@lru_cache(maxsize=128)
+def levels(frontiers: tuple[Frontier, ...], working: tuple[float, ...]) -> Levels:
+    """The levels of frontiers; layouts and memory limits that share blocks share them."""
+    return Levels(frontiers, working)
+
+
+def _least_so_far(kept: Floats, peaks: Floats, values: Floats) -> Floats:
+    """Least kept bytes among the choices within each value; infinite where there is none."""
+    order = np.argsort(peaks, kind="stable")
+    least = np.append(np.minimum.accumulate(kept[order]), math.inf)
+    within = np.searchsorted(peaks[order], values * (1 + ROUNDING), side="right")
+    return np.asarray(least[within - 1])
+
+
+def _hull_slopes(kept: Floats, seconds: Floats) -> list[float]:
+    """Seconds saved per byte along the lower convex hull of the choices; kept ascending."""
+    hull: list[tuple[float, float]] = []
+    for point in zip(kept.tolist(), seconds.tolist(), strict=True):
+        if hull and point[1] >= hull[-1][1]:
+            continue
+        if hull and point[0] == hull[-1][0]:
+            hull.pop()
+        while len(hull) > 1 and _above(hull[-2], hull[-1], point):
+            hull.pop()
+        hull.append(point)
+    return [(a[1] - b[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(hull)]
+
+
+def _above(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
+    """Whether b lies on or above the line from a to c."""
+    return (b[1] - a[1]) * (c[0] - a[0]) >= (c[1] - a[1]) * (b[0] - a[0])
