@@ -56,7 +56,7 @@ def _cluster() -> Cluster:
     return Cluster(unit, 1, 8, unit.memory_bytes, unit.inter_node_bytes_per_second, 8)
 
 
-def _blocks(layout: Layout, training: Training = TRAINING) -> dict[str, Block]:
+def blocks(layout: Layout, training: Training = TRAINING) -> dict[str, Block]:
     costs = pipeline_costs(GPT_22B, _cluster(), training, layout)
     return {block.name: block for block in costs.blocks}
 
@@ -71,46 +71,46 @@ def _module(block: Block, name: str) -> tuple[str, ...]:
 
 
 def test_no_parallelism_keeps_34_plus_5_a_s_over_h() -> None:
-    layer = _blocks(replace(LAYOUT, tensor_parallel=1, sequence_parallel=False))["layer"]
+    layer = blocks(replace(LAYOUT, tensor_parallel=1, sequence_parallel=False))["layer"]
     assert _kept(layer) == pytest.approx(SBH * (34 + SCORES), rel=1e-12)
 
 
 def test_tensor_parallelism_leaves_ten_replicated() -> None:
-    layer = _blocks(replace(LAYOUT, sequence_parallel=False))["layer"]
+    layer = blocks(replace(LAYOUT, sequence_parallel=False))["layer"]
     assert _kept(layer) == pytest.approx(SBH * (10 + (24 + SCORES) / TENSOR), rel=1e-12)
 
 
 def test_sequence_parallelism_splits_everything() -> None:
-    layer = _blocks(LAYOUT)["layer"]
+    layer = blocks(LAYOUT)["layer"]
     assert _kept(layer) == pytest.approx(SBH * (34 + SCORES) / TENSOR, rel=1e-12)
 
 
 def test_selective_recompute_drops_the_score_matrix() -> None:
-    split = _blocks(LAYOUT)["layer"]
-    whole = _blocks(replace(LAYOUT, sequence_parallel=False))["layer"]
+    split = blocks(LAYOUT)["layer"]
+    whole = blocks(replace(LAYOUT, sequence_parallel=False))["layer"]
     dropped = _module(split, "core_attn")
     assert _kept(split, dropped) == pytest.approx(SBH * 34 / TENSOR, rel=1e-12)
     assert _kept(whole, dropped) == pytest.approx(SBH * (10 + 24 / TENSOR), rel=1e-12)
 
 
 def test_full_recompute_keeps_the_layer_input() -> None:
-    layer = _blocks(replace(LAYOUT, sequence_parallel=False))["layer"]
+    layer = blocks(replace(LAYOUT, sequence_parallel=False))["layer"]
     assert layer.input_bytes == 2 * SBH
     assert layer.rerun_seconds == pytest.approx(layer.forward_seconds)
 
 
 def test_the_ends_keep_the_dropout_mask_and_four_sbh_times_one_plus_v_over_h() -> None:
-    blocks = _blocks(LAYOUT)
-    mask = _kept(blocks["embedding"]) - blocks["embedding"].input_bytes
+    ends = blocks(LAYOUT)
+    mask = _kept(ends["embedding"]) - ends["embedding"].input_bytes
     assert mask == pytest.approx(SBH / TENSOR, rel=1e-12)
     padded = -(-VOCABULARY // (128 * TENSOR)) * 128 * TENSOR
     expected = 4 * SBH / TENSOR * (1 + padded / HIDDEN)
-    assert _kept(blocks["head"]) == pytest.approx(expected, rel=1e-12)
+    assert _kept(ends["head"]) == pytest.approx(expected, rel=1e-12)
 
 
 def test_fused_attention_keeps_one_statistic_per_row_instead_of_the_scores() -> None:
     training = TRAINING.model_copy(update={"attention": AttentionKernel.FLASH})
-    layer = _blocks(LAYOUT, training)["layer"]
+    layer = blocks(LAYOUT, training)["layer"]
     statistics = 4.0 * BATCH * SEQUENCE * HEADS / TENSOR
     assert _kept(layer) == pytest.approx(SBH * 34 / TENSOR + statistics, rel=1e-12)
 
@@ -120,6 +120,6 @@ def test_halves_keep_what_the_whole_layer_keeps() -> None:
     halves = [block for block in costs.blocks if block.name.startswith("layer_")]
     assert len(halves) == 2
     assert len(costs.sequence) == 2 * 48 + 2
-    whole = _blocks(LAYOUT)["layer"]
+    whole = blocks(LAYOUT)["layer"]
     assert sum(map(_kept, halves)) == pytest.approx(_kept(whole), rel=1e-12)
     assert sum(half.states.total for half in halves) == pytest.approx(whole.states.total)

@@ -1,0 +1,1 @@
+"""Fits the efficiencies of the cost model to published runs."""
