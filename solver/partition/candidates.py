@@ -94,6 +94,18 @@ class Candidates:
             after_last=self.after_last[at],
         )
 
+    def connected(self, alive: Bools) -> Bools:
+        """Runs of ``alive`` that stand in some complete plan of such runs."""
+        stages, width = alive.shape[0], alive.shape[1]
+        ahead = np.zeros((stages + 1, width), dtype=bool)
+        behind = np.zeros((stages + 1, width), dtype=bool)
+        ahead[0, 0] = behind[-1, 0] = True
+        for stage in range(stages):
+            ahead[stage + 1] = alive[stage][ahead[stage]].any(axis=0)
+        for stage in reversed(range(stages)):
+            behind[stage] = alive[stage][:, behind[stage + 1]].any(axis=1)
+        return np.asarray(alive & ahead[:-1, :, None] & behind[1:, None, :])
+
     def with_backward(self, backward: Floats) -> Candidates:
         """The same runs with other backward times; those infinite are no longer alive."""
         return replace(self, backward=backward, alive=self.alive & np.isfinite(backward))

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import dataclass, replace
 
@@ -161,8 +162,9 @@ class PartitionProblem:
 
     def _narrow_and_solve(self, relative_gap: float) -> float:
         """Steps 1 to 4; a bound of every plan that was not dropped."""
-        candidates = self._candidates
-        self._try([plan for plan in [self._cautious_plan()] if plan])
+        self._try([self._even_plan()])
+        candidates = self._drop(self._not_too_long(self._candidates))
+        self._try([plan for plan in [self._cautious_plan(candidates)] if plan])
         candidates = self._drop(candidates)
         candidates = candidates.with_backward(self._optimistic(candidates))
         self._first_plans(candidates)
@@ -274,9 +276,22 @@ class PartitionProblem:
             plans.add(cheapest_plan(candidates, within))
         self._try(sorted(plan for plan in plans if plan))
 
-    def _cautious_plan(self) -> tuple[Cut, ...]:
+    def _even_plan(self) -> tuple[Cut, ...]:
+        """Equal numbers of blocks."""
+        edges = np.linspace(0, len(self._costs.sequence), self._schedule.stages + 1)
+        return tuple(itertools.pairwise(edges.round().astype(int).tolist()))
+
+    def _not_too_long(self, candidates: Candidates) -> Candidates:
+        """Drop runs that by themselves, for every micro-batch, take longer than the best plan."""
+        alone = self._schedule.micro_batches * (candidates.forward + candidates.backward)
+        kept = candidates.alive & (alone < self._limit())
+        if kept.sum() == candidates.alive.sum():
+            return candidates
+        self._pruned_at = min(self._pruned_at, self._limit())
+        return candidates.keeping(kept & candidates.connected(kept))
+
+    def _cautious_plan(self, candidates: Candidates) -> tuple[Cut, ...]:
         """A plan of least bottleneck as if every block were recomputed."""
-        candidates = self._candidates
         slowest = self._menu.slowest(self._signatures.counts)[candidates.runs]
         slow = candidates.with_backward(candidates.backward + slowest)
         bounds = plan_bounds(slow, self._own)
