@@ -9,7 +9,7 @@ BIN = $(VENV)/bin
 CODE = solver service migrations tests benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: run plan test check lint types benchmark load constraints clean help
+.PHONY: run plan test screenshots check lint types benchmark load constraints clean help
 
 run: $(VENV)/.installed ## Start the service, plan an example over HTTP, stay up until Ctrl-C
 	@$(BIN)/stagecut migrate
@@ -36,6 +36,9 @@ benchmark: $(VENV)/.installed-dev ## Measure the solver
 
 load: $(VENV)/.installed-dev ## Measure the service under load
 	$(BIN)/python -m benchmarks.load
+
+screenshots: $(VENV)/.installed-dev ## Write every page, light and dark, wide and narrow, to screenshots/
+	$(BIN)/python -m tests.service.pages.screenshots screenshots
 
 constraints: $(VENV)/.installed-dev ## Pin the newest versions that fit pyproject.toml (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --all-extras --strip-extras \

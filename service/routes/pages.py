@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 
 from service import reading
-from service.dependencies import IntakeInUse, SettingsInUse, StoreInUse
+from service.context import intake_of, settings_of, store_of
 from service.jobs.intake import Asked
 from service.pages import compare_page, guides, make_page
 from service.pages.form import request_of
@@ -29,40 +29,42 @@ _MOST_COMPARED = 6
 
 
 @router.get("/")
-async def first_page(store: StoreInUse, like: str | None = None) -> Response:
+async def first_page(request: Request, like: str | None = None) -> Response:
     """Make a plan; recent plans. ``like`` names a plan whose request fills the form."""
 
     def rendered() -> Response:
-        with store.reading() as session:
+        with store_of(request).reading() as session:
             known = plans.request_of(session, like) if like else None
         fields = make_page.fields_of(PlanRequest.model_validate_json(known)) if known else {}
-        return make_page.page(_recent(store), fields)
+        return make_page.page(_recent(store_of(request)), fields)
 
     return await to_thread.run_sync(rendered)
 
 
 @router.post("/", dependencies=[Depends(refuse_foreign_forms)])
-async def make(
-    request: Request, intake: IntakeInUse, settings: SettingsInUse, store: StoreInUse
-) -> Response:
+async def make(request: Request) -> Response:
     """Ask for the plan of the form, and go to its page; with problems the form comes back."""
-    fields = await _fields(request, settings)
+    fields = await _fields(request, settings_of(request))
     try:
-        stored = await intake.plan(Asked(reading.validate(PlanRequest, request_of(fields))))
+        stored = await intake_of(request).plan(
+            Asked(reading.validate(PlanRequest, request_of(fields)))
+        )
     except ProblemError as error:
         found = error.problem
-        return await to_thread.run_sync(lambda: make_page.page(_recent(store), fields, found))
+        return await to_thread.run_sync(
+            lambda: make_page.page(_recent(store_of(request)), fields, found)
+        )
     return RedirectResponse(f"/plans/{stored.id}", status_code=303)
 
 
 @router.post("/check", dependencies=[Depends(refuse_foreign_forms)])
-async def check(request: Request, intake: IntakeInUse, settings: SettingsInUse) -> Response:
+async def check(request: Request) -> Response:
     """What is wrong with the form so far, field by field; and the request that it makes."""
-    fields = await _fields(request, settings)
+    fields = await _fields(request, settings_of(request))
     made: dict[str, Any] | None = None
     try:
         made = request_of(fields)
-        await intake.check(Asked(reading.validate(PlanRequest, made)))
+        await intake_of(request).check(Asked(reading.validate(PlanRequest, made)))
     except ProblemError as error:
         parts = [part.model_dump() for part in error.problem.parts]
         return JSONResponse({"request": made, "problems": parts})
@@ -71,17 +73,17 @@ async def check(request: Request, intake: IntakeInUse, settings: SettingsInUse) 
 
 @router.get("/compare")
 async def compare(
-    store: StoreInUse, ids: Annotated[list[str] | None, Query(max_length=20)] = None
+    request: Request, ids: Annotated[list[str] | None, Query(max_length=20)] = None
 ) -> Response:
     """Plans side by side; ``ids`` separated by commas, or given several times."""
     wanted = [name for given in ids or [] for name in given.split(",") if name]
     wanted = list(dict.fromkeys(wanted))[:_MOST_COMPARED]
 
     def rendered() -> Response:
-        known = {name: _answered(store, name) for name in wanted}
+        known = {name: _answered(store_of(request), name) for name in wanted}
         missing = [name for name, found in known.items() if found is None]
         found = {name: plan for name, plan in known.items() if plan is not None}
-        return compare_page.page(found, missing, _recent(store))
+        return compare_page.page(found, missing, _recent(store_of(request)))
 
     return await to_thread.run_sync(rendered)
 

@@ -8,7 +8,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
-from service.dependencies import IntakeInUse, StoreInUse
+from service.context import intake_of, store_of
 from service.jobs.intake import Asked
 from service.pages import plan_page
 from service.pages.drawings import View
@@ -40,11 +40,11 @@ ViewAsked = Annotated[View, Depends(_view)]
 
 
 @router.get("/{plan_id}")
-async def read(plan_id: PlanId, view: ViewAsked, request: Request, store: StoreInUse) -> Response:
+async def read(plan_id: PlanId, view: ViewAsked, request: Request) -> Response:
     """The plan, its progress, or why there is none."""
 
     def rendered() -> Response:
-        stored, asked = _find(store, plan_id)
+        stored, asked = _find(store_of(request), plan_id)
         if not stored.finished:
             return plan_page.waiting(plan_id, stored.status, title(asked))
         if stored.answer is None:
@@ -57,20 +57,20 @@ async def read(plan_id: PlanId, view: ViewAsked, request: Request, store: StoreI
 
 @router.get("/{plan_id}/parts/{part}")
 async def part(
-    plan_id: PlanId, part: Literal["timeline", "memory"], view: ViewAsked, store: StoreInUse
+    plan_id: PlanId, part: Literal["timeline", "memory"], view: ViewAsked, request: Request
 ) -> Response:
     """A part of the page by itself, for another view of it."""
     return await to_thread.run_sync(
-        lambda: plan_page.part(plan_id, _answered(store, plan_id), part, view)
+        lambda: plan_page.part(plan_id, _answered(store_of(request), plan_id), part, view)
     )
 
 
 @router.get("/{plan_id}/pictures/{name}.svg")
-async def picture(plan_id: PlanId, name: str, view: ViewAsked, store: StoreInUse) -> Response:
+async def picture(plan_id: PlanId, name: str, view: ViewAsked, request: Request) -> Response:
     """A picture as a file."""
 
     def drawn() -> Response:
-        text = plan_page.picture(_answered(store, plan_id), name, view)
+        text = plan_page.picture(_answered(store_of(request), plan_id), name, view)
         if text is None:
             raise _nothing(f"There is no picture {name[:100]!r} of this plan.")
         return Response(text, media_type="image/svg+xml", headers=_FOREVER)
@@ -79,11 +79,11 @@ async def picture(plan_id: PlanId, name: str, view: ViewAsked, store: StoreInUse
 
 
 @router.get("/{plan_id}/trace.json")
-async def trace_file(plan_id: PlanId, store: StoreInUse) -> Response:
+async def trace_file(plan_id: PlanId, request: Request) -> Response:
     """The timeline for Perfetto."""
 
     def written() -> Response:
-        found = _answered(store, plan_id)
+        found = _answered(store_of(request), plan_id)
         if not found.has_stages:
             raise _nothing("This plan has no timeline.")
         text = trace(found.replay, found.title)
@@ -93,19 +93,22 @@ async def trace_file(plan_id: PlanId, store: StoreInUse) -> Response:
 
 
 @router.get("/{plan_id}/report.html")
-async def report(plan_id: PlanId, request: Request, store: StoreInUse) -> Response:
+async def report(plan_id: PlanId, request: Request) -> Response:
     """The page as one file that needs nothing else."""
 
     def written() -> Response:
-        text = plan_page.report(plan_id, _answered(store, plan_id), str(request.base_url))
+        text = plan_page.report(
+            plan_id, _answered(store_of(request), plan_id), str(request.base_url)
+        )
         return _attachment(text, "text/html", f"stagecut-{plan_id[:12]}.html")
 
     return await to_thread.run_sync(written)
 
 
 @router.post("/{plan_id}/cancel", dependencies=[Depends(refuse_foreign_forms)])
-async def cancel(plan_id: PlanId, intake: IntakeInUse) -> Response:
+async def cancel(plan_id: PlanId, request: Request) -> Response:
     """Stop a solve that is under way; a plan that is there stays."""
+    intake = intake_of(request)
     stored = await intake.find(plan_id)
     if stored is not None and not stored.finished:
         await intake.remove(plan_id)
@@ -113,10 +116,10 @@ async def cancel(plan_id: PlanId, intake: IntakeInUse) -> Response:
 
 
 @router.post("/{plan_id}/again", dependencies=[Depends(refuse_foreign_forms)])
-async def again(plan_id: PlanId, intake: IntakeInUse, store: StoreInUse) -> Response:
+async def again(plan_id: PlanId, request: Request) -> Response:
     """Ask for a plan once more that was cancelled or failed."""
-    _, asked = await to_thread.run_sync(_find, store, plan_id)
-    await intake.plan(Asked(asked))
+    _, asked = await to_thread.run_sync(_find, store_of(request), plan_id)
+    await intake_of(request).plan(Asked(asked))
     return RedirectResponse(f"/plans/{plan_id}", status_code=303)
 
 
