@@ -270,16 +270,20 @@ def _unfused(graph: Graph, dropout: float, heads: Heads, query_key: str, value: 
 
     Scores are scaled, masked and normalised in one kernel, which keeps its output only
     (Megatron-LM's fused softmax); dropout keeps its output and a one-byte mask. Per layer
-    5 a s^2 b bytes (Korthikanti et al. 2022, section 4.1).
+    5 a s^2 b bytes (Korthikanti et al. 2022, section 4.1). Rows of heads whose dimension is no
+    multiple of 8 elements keep the products off the tensor cores (NVIDIA, Matrix Multiplication
+    Background User's Guide, tensor core requirements).
     """
     shard, machine = graph.shard, graph.machine
+    aligned = heads.query_dim % 8 == 0
+    rate = 1.0 if aligned else machine.calibration.device.unaligned_fraction
     batch = shard.micro_batch * heads.queries
     rows, columns = shard.sequence // shard.context.size, shard.sequence
     square = float(batch) * rows * columns
-    scores = machine.product(rows, columns, heads.query_dim, batch)
-    scores_backward = machine.product(rows, heads.query_dim, columns, batch) * 2
-    mixed = machine.product(rows, heads.value_dim, columns, batch)
-    mixed_backward = machine.product(rows, columns, heads.value_dim, batch) + mixed
+    scores = machine.product(rows, columns, heads.query_dim, batch) / rate
+    scores_backward = machine.product(rows, heads.query_dim, columns, batch) * 2 / rate
+    mixed = machine.product(rows, heads.value_dim, columns, batch) / rate
+    mixed_backward = machine.product(rows, columns, heads.value_dim, batch) / rate + mixed
     score = graph.compute(
         "attention_scores", (query_key,), scores, scores_backward, ELEMENT * square, (query_key,)
     )

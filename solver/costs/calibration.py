@@ -31,6 +31,7 @@ class DeviceEfficiency:
     matrix product reaches half its rate (prologue and epilogue of the tile). ``weight_gradient``:
     rate of a product that accumulates into fp32 gradients, relative to the others.
     ``attention_sequence``: the length at which fused attention reaches half its rate.
+    ``unaligned_fraction``: rate of batched products whose rows tensor cores cannot take.
     ``card_sharing``: what groups get of cards that devices share (see ``Links``).
     Seconds are per kernel or per collective step.
     """
@@ -54,6 +55,7 @@ class DeviceEfficiency:
     point_to_point_fraction: float
     tree_fraction: float
     card_sharing: float
+    unaligned_fraction: float
     collective_base_seconds: float
     intra_hop_seconds: float
     inter_hop_seconds: float

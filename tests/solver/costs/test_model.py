@@ -15,7 +15,7 @@ from solver.costs.model import pipeline_costs, work
 from solver.costs.pipeline import Account, Block, OpKind, PipelineCosts
 from solver.layouts.layout import Layout
 from solver.request import AttentionKernel, Precision, Training
-from solver.workload.architecture import Architecture
+from solver.workload.architecture import Architecture, Attention
 from solver.workload.catalogue import architecture
 from solver.workload.parameters import parameters
 
@@ -158,6 +158,17 @@ def test_unfused_attention_is_slower_and_keeps_more() -> None:
     plain, slow = _block(_costs(), "layer"), _block(_costs(training=unfused), "layer")
     assert slow.forward_seconds > plain.forward_seconds
     assert sum(op.output_bytes for op in slow.ops) > sum(op.output_bytes for op in plain.ops)
+
+
+def test_a_head_dimension_that_is_no_multiple_of_eight_slows_unfused_attention() -> None:
+    unfused = TRAINING.model_copy(update={"attention": AttentionKernel.UNFUSED})
+    layer, count = LLAMA.layers[0]
+    assert isinstance(layer.attention, Attention)
+    odd = replace(layer, attention=replace(layer.attention, head_dim=126))
+    asked = replace(LLAMA, layers=((odd, count),))
+    slow = _block(_costs(training=unfused, asked=asked), "layer")
+    plain = _block(_costs(training=unfused), "layer")
+    assert slow.forward_seconds > 1.5 * plain.forward_seconds
 
 
 def test_model_flops_are_six_per_parameter_and_token_and_attention() -> None:
