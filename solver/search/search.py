@@ -36,11 +36,21 @@ class Found:
 
 
 @dataclass(frozen=True)
+class Loser:
+    """A layout that did not win: its best plan if it was solved, and its proved bound."""
+
+    layout: Layout
+    makespan: float | None
+    lower_bound: float
+
+
+@dataclass(frozen=True)
 class Outcome:
     """How a search ended.
 
     ``lower_bound`` holds for every layout that was considered. Without a winner, ``nearest`` is the
     layout that misses least memory, with where it misses; it is None if time ran out first.
+    ``losers`` are the layouts that fit but did not win, best first.
     """
 
     found: Found | None
@@ -50,6 +60,7 @@ class Outcome:
     pruned: int
     infeasible: int
     unfinished: int
+    losers: tuple[Loser, ...] = ()
 
 
 def search(
@@ -101,7 +112,8 @@ class _Search:
         self._found: Found | None = None
         self._nearest: tuple[Layout, Infeasible] | None = None
         self._proved = math.inf  # all layouts done with are this slow, the winner's bound apart
-        self._pruned = self._infeasible = self._done = 0
+        self._losers: list[Loser] = []
+        self._pruned = self._infeasible = self._unfinished = self._done = 0
 
     @property
     def _best(self) -> float:
@@ -136,11 +148,16 @@ class _Search:
             time_limit_seconds=max(self._deadline - time.monotonic(), 0.0),
             cutoff=self._best,
         )
-        if isinstance(result, Dominated):
-            self._pruned += 1
-            self._proved = min(self._proved, max(result.lower_bound, layout.bound))
-        elif isinstance(result, Partition):
+        if isinstance(result, Partition):
             self._keep(Found(layout.layout, layout.costs, menu, problem.schedule, result))
+        elif isinstance(result, Infeasible):
+            self._infeasible += 1
+            self._nearer(layout.layout, result)
+        else:
+            bound = max(result.lower_bound, layout.bound)
+            self._pruned += bound >= self._best
+            self._unfinished += bound < self._best
+            self._lose(Loser(layout.layout, None, bound))
 
     def _keep(self, candidate: Found) -> None:
         """Let the faster of two be the winner; the other's bound enters the proof."""
@@ -148,7 +165,17 @@ class _Search:
         if candidate.partition.makespan < self._best:
             loser, self._found = self._found, candidate
         if loser is not None:
-            self._proved = min(self._proved, loser.partition.lower_bound)
+            partition = loser.partition
+            self._lose(Loser(loser.layout, partition.makespan, partition.lower_bound))
+
+    def _lose(self, loser: Loser) -> None:
+        self._losers.append(loser)
+        self._proved = min(self._proved, loser.lower_bound)
+
+    def _nearer(self, layout: Layout, result: Infeasible) -> None:
+        """Remember the layout that misses least memory."""
+        if self._nearest is None or result.missing_bytes < self._nearest[1].missing_bytes:
+            self._nearest = (layout, result)
 
     def _report(self) -> None:
         if self._tell is not None:
@@ -160,10 +187,12 @@ class _Search:
         left = [entry for entry in self._open if math.isfinite(entry.bound)]
         misfits = [entry for entry in self._open if not math.isfinite(entry.bound)]
         better = [entry for entry in left if entry.bound < self._best]
-        lower = min([self._proved, *(entry.bound for entry in left)])
+        for entry in left:
+            self._lose(Loser(entry.layout, None, entry.bound))
+        lower = self._proved
         if self._found is not None:
             lower = min(lower, self._found.partition.lower_bound)
-        elif not left:
+        elif not self._losers:
             self._find_nearest(misfits)
         return Outcome(
             found=self._found,
@@ -171,8 +200,9 @@ class _Search:
             nearest=self._nearest,
             considered=self._considered,
             pruned=self._pruned + len(left) - len(better),
-            infeasible=len(misfits),
-            unfinished=len(better),
+            infeasible=self._infeasible + len(misfits),
+            unfinished=self._unfinished + len(better),
+            losers=tuple(sorted(self._losers, key=_standing)),
         )
 
     def _find_nearest(self, misfits: list[_Open]) -> None:
@@ -181,11 +211,24 @@ class _Search:
             assert entry.problem is not None
             result = entry.problem.solve()
             assert isinstance(result, Infeasible)
-            if self._nearest is None or result.missing_bytes < self._nearest[1].missing_bytes:
-                self._nearest = (entry.layout, result)
+            self._nearer(entry.layout, result)
+
+
+def _standing(loser: Loser) -> tuple[float, bool, Layout]:
+    """Order of losers: by time, or by bound where no plan was made."""
+    known = loser.makespan is not None
+    return (
+        loser.makespan if loser.makespan is not None else loser.lower_bound,
+        known,
+        loser.layout,
+    )
 
 
 def _schedule(layout: Layout, costs: PipelineCosts) -> Schedule:
     return make_schedule(
-        layout.schedule, layout.pipeline_parallel, costs.micro_batches, layout.virtual_stages
+        layout.schedule,
+        layout.pipeline_parallel,
+        costs.micro_batches,
+        layout.virtual_stages,
+        layout.interleaving_group,
     )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from solver.errors import BadRequest
-from solver.planner import evaluate
+from solver.planner import evaluate, plan
 from solver.request import PlanRequest, Policy
 from solver.workload.architecture import Attention, FeedForward, LatentAttention, MixtureOfExperts
 from solver.workload.megatron import completed, read_megatron_args
@@ -228,3 +228,21 @@ def test_an_evaluation_holds_the_stages_that_the_flags_spell_out() -> None:
         [("layer", 3), ("head", 1)],
     ]
     assert any("--frobnicate" in note for note in found.notes)
+
+
+def test_a_plan_takes_micro_batches_in_the_groups_that_the_flags_give() -> None:
+    flags = {
+        **SMALL,
+        "--micro-batch-size": 1,
+        "--global-batch-size": 10,
+        "--pipeline-model-parallel-size": 4,
+        "--num-layers-per-virtual-pipeline-stage": 1,
+        "--microbatch-group-size-per-virtual-pipeline-stage": 5,
+    }
+    cluster = {"device": "H100-SXM5-80GB", "nodes": 1, "devices_per_node": 8}
+    found = plan(
+        PlanRequest.model_validate({"model": {"megatron_args": flags}, "cluster": cluster})
+    )
+    assert found.layout is not None
+    assert found.layout.interleaving_group == 5
+    assert found.micro_batches == 5
