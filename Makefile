@@ -9,7 +9,7 @@ BIN = $(VENV)/bin
 CODE = solver service migrations tests benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: run plan test screenshots check lint types benchmark load constraints clean help
+.PHONY: run plan test screenshots check lint types benchmark accuracy calibrate load constraints clean help
 
 run: $(VENV)/.installed ## Start the service, plan an example over HTTP, stay up until Ctrl-C
 	@$(BIN)/stagecut migrate
@@ -33,6 +33,12 @@ types: $(VENV)/.installed-dev
 
 benchmark: $(VENV)/.installed-dev ## Measure the solver
 	$(BIN)/python -m benchmarks
+
+accuracy: $(VENV)/.installed-dev ## Compare predicted times and memory with published runs
+	$(BIN)/python -m benchmarks.accuracy
+
+calibrate: $(VENV)/.installed-dev ## Fit the efficiencies to published runs
+	$(BIN)/python -m benchmarks.calibrate
 
 load: $(VENV)/.installed-dev ## Measure the service under load
 	$(BIN)/python -m benchmarks.load

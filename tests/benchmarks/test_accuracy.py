@@ -1,0 +1,56 @@
+"""The reports of accuracy: what they count, and that no error grows unnoticed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from benchmarks import accuracy
+from benchmarks.calibrate.parameters import moved, parameters, prior
+from benchmarks.published import Published, published, ranking
+
+
+def _twins(seconds: tuple[float, float]) -> list[Published]:
+    """Two layouts of one contest, measured at these times."""
+    runs = [run for run in published("runs") if run.identity in ("vt-0000", "vt-0001")]
+    return [replace(run, seconds=value) for run, value in zip(runs, seconds, strict=True)]
+
+
+def test_a_pair_ranked_as_measured_counts_as_right_and_costs_no_regret() -> None:
+    found = ranking(_twins((1.0, 2.0)), {"vt-0000": 10.0, "vt-0001": 11.0})
+    assert (found.pairs, found.right, found.regret) == (1, 1, 0.0)
+
+
+def test_choosing_the_slower_layout_is_regretted() -> None:
+    found = ranking(_twins((1.0, 2.0)), {"vt-0000": 11.0, "vt-0001": 10.0})
+    assert (found.pairs, found.right, found.regret) == (1, 0, 1.0)
+
+
+def test_layouts_measured_as_equal_are_no_pair() -> None:
+    assert ranking(_twins((1.0, 1.04)), {"vt-0000": 1.0, "vt-0001": 2.0}).pairs == 0
+
+
+def test_parameters_are_written_as_they_are_read() -> None:
+    content = prior()
+    values = [parameter.read(content) for parameter in parameters()]
+    assert [p.read(moved(content, parameters(), values)) for p in parameters()] == pytest.approx(
+        values
+    )
+
+
+def test_every_run_with_a_time_was_predicted_without_its_group() -> None:
+    timed = [
+        run.identity
+        for file in ("runs", "runs_moe_fp8")
+        for run in published(file)
+        if run.seconds is not None
+    ]
+    assert set(json.loads(accuracy.LEFT_OUT.read_text())) == set(timed)
+
+
+@pytest.mark.slow
+def test_no_error_grew_by_more_than_a_tenth(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["accuracy", "--check"])
+    assert accuracy.main() == 0
