@@ -26,7 +26,7 @@ SHOWN_BACKWARDS = 7
 """The picture ends with this many backward passes of stage 0."""
 
 WIDTH, MARGIN, ROW, BAR, TOP = 960, 24, 34, 22, 92
-TIMELINE = (182, 440)
+TIMELINE = (190, 432)
 MEMORY = (652, 190)
 RECOMPUTE_RIGHT = WIDTH - MARGIN
 

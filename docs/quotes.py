@@ -33,7 +33,7 @@ _MARK = "\x1e"
 _VERDICT = re.compile(r"One iteration takes ([\d.,]+) (µs|ms|s|h)")
 _DATE = re.compile(r"^date: .*$", re.MULTILINE | re.IGNORECASE)
 _ID = re.compile(r"\b[0-9a-f]{12,}\b")
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
+_MEASURED = re.compile(r"\d*\.\d+(?:e[+-]?\d+)?|\d{4,}|\d+(?:,\d+)+")
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,9 @@ def fresh(quote: Quote) -> str:
 def agree(quoted: str, now: str) -> bool:
     """Whether a quote still says what the command does.
 
-    Words must be the same, figures need not; where an iteration time is quoted it must be within
-    ``FIGURES_AGREE``, and then the rest of that plan is not looked at. What the scripts of this
-    folder print is the same everywhere and compared to the letter.
+    Words and small whole numbers must be the same, other figures need not; where an iteration time
+    is quoted it must be within ``FIGURES_AGREE``, and then the rest of that plan is not looked at.
+    What the scripts of this folder print is the same everywhere and compared to the letter.
     """
     if quoted.startswith("$ python docs/"):
         return quoted == now
@@ -126,7 +126,7 @@ def agree(quoted: str, now: str) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    return _NUMBER.sub("0", _ID.sub("ID", _DATE.sub("", text))).split()
+    return _MEASURED.sub("0", _ID.sub("ID", _DATE.sub("", text))).split()
 
 
 @contextlib.contextmanager
@@ -169,7 +169,9 @@ def main(check: bool) -> int:
             continue
         stale += 1
         print(f"{quote.page.relative_to(ROOT)}: $ {quote.commands[0]}")
-        if not check:
+        if "Traceback (most recent call last)" in now:
+            print(now, file=sys.stderr)
+        elif not check:
             quote.page.write_text(quote.page.read_text().replace(quote.text, now))
     return 1 if check and stale else 0
 
