@@ -1,0 +1,7 @@
+"""All measurements of the solver: ``python -m benchmarks``, or ``make benchmark``."""
+
+from __future__ import annotations
+
+from benchmarks import partition
+
+partition.main()
