@@ -11,6 +11,7 @@ from solver.layouts.layout import Layout
 from solver.partition.stages import Stage
 from solver.recompute.choice import needed_tensors
 from solver.schedules import Schedule
+from solver.search.search import Loser
 
 
 def layout_answer(layout: Layout) -> plan.LayoutAnswer:
@@ -156,3 +157,22 @@ def _breakdown(assessment: Assessment) -> plan.Breakdown:
         expert_parallel=seconds.by_account[Account.EXPERT_PARALLEL],
         other=seconds.other,
     )
+
+
+MOST_ALTERNATIVES = 8
+"""Layouts shown beside the best one."""
+
+
+def alternatives(losers: tuple[Loser, ...], iteration_seconds: float) -> list[plan.Alternative]:
+    """The best of the layouts that did not win."""
+    return [
+        plan.Alternative(
+            layout=layout_answer(loser.layout),
+            iteration_seconds=loser.makespan,
+            lower_bound_seconds=loser.lower_bound,
+            slower=max((loser.makespan or loser.lower_bound) / iteration_seconds - 1.0, 0.0)
+            if iteration_seconds
+            else 0.0,
+        )
+        for loser in losers[:MOST_ALTERNATIVES]
+    ]

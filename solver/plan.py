@@ -234,6 +234,19 @@ class Export(Answer):
     notes: list[str] = Field(description="What they cannot say.")
 
 
+class Alternative(Answer):
+    """A layout that did not win."""
+
+    layout: LayoutAnswer
+    iteration_seconds: float | None = Field(
+        description="Its best plan; null where its bound alone decided against it."
+    )
+    lower_bound_seconds: float = Field(description="Proved: nothing in this layout is faster.")
+    slower: float = Field(
+        description="By what share it is slower, or by what share at least where only bounded."
+    )
+
+
 class WhatIf(Answer):
     """A change of the question, solved again."""
 
@@ -290,6 +303,9 @@ class Plan(Answer):
         default_factory=dict, description="What others would get on the same costs, by name."
     )
     explanation: Explanation | None = None
+    alternatives: list[Alternative] = Field(
+        default_factory=list, description="The best of the other layouts, best first."
+    )
     exports: list[Export] = Field(
         default_factory=list, description="The plan in the words of frameworks."
     )

@@ -214,6 +214,7 @@ def _plan(
             lambda costs: policy_menu(costs, asked.request.recompute),
             solve_again=found.partition.engine != "moves",
         ),
+        alternatives=answer.alternatives(outcome.losers, checked.iteration_seconds),
         exports=exports,
         solver=_report(outcome, time.perf_counter() - started),
     )
