@@ -21,6 +21,8 @@ _FOLDERS = (  # in the source tree, or where the installed package has its data
     Path(sys.prefix) / "share" / "stagecut" / "guides",
 )
 
+_READ_FIRST = ("first-plan", "reading-a-plan", "scheduler", "ci")
+
 
 @dataclass(frozen=True)
 class Guide:
@@ -34,11 +36,11 @@ class Guide:
 
 @cache
 def guides() -> dict[str, Guide]:
-    """All guides by name, in the order of their file names."""
+    """All guides by name, in the order in which they are best read."""
     folder = next((folder for folder in _FOLDERS if folder.is_dir()), None)
     if folder is None:
         return {}
-    found = [_guide(path) for path in sorted(folder.glob("*.md"))]
+    found = [_guide(path) for path in sorted(folder.glob("*.md"), key=_place)]
     return {guide.name: guide for guide in found}
 
 
@@ -53,6 +55,11 @@ def page(name: str) -> HTMLResponse | None:
     if guide is None:
         return None
     return render.page("guide.html", guide=guide, guides=list(guides().values()))
+
+
+def _place(path: Path) -> tuple[int, str]:
+    name = path.stem
+    return (_READ_FIRST.index(name) if name in _READ_FIRST else len(_READ_FIRST), name)
 
 
 def _guide(path: Path) -> Guide:
@@ -82,7 +89,9 @@ def _rendered(text: str, names: set[str]) -> str:
             if child.type == "link_open":
                 _lead(child, names)
         token.children = children if token.children is not None else None
-    return str(markdown.renderer.render(tokens, markdown.options, {}))
+    html = str(markdown.renderer.render(tokens, markdown.options, {}))
+    # What may scroll can be reached by keyboard.
+    return html.replace("<pre>", '<pre tabindex="0">').replace("<table>", '<table tabindex="0">')
 
 
 def _lead(link: Token, names: set[str]) -> None:

@@ -60,7 +60,7 @@ def memory_over_time(replay: Replay, stages: list[Stage], device: int, limit: fl
         y(base),
         right,
         states * up,
-        "weights",
+        "states",
         f"Weights, gradients, optimizer state: {size(states)}",
     )
     columns = np.asarray(_LEFT + moments * across)

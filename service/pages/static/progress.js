@@ -56,7 +56,7 @@
     seen.push({ at: performance.now() - began, best, bound });
     say("incumbent", best === null ? "—" : duration(best));
     say("bound", bound === null ? "—" : duration(bound));
-    say("gap", best === null || bound === null ? "—" : `${Math.max(0, (1 - bound / best) * 100).toPrecision(2)} %`);
+    say("gap", best === null || bound === null ? "—" : `${Math.max(0, (1 - bound / best) * 100).toPrecision(2)}%`);
     say("elapsed", duration((performance.now() - began) / 1000));
     if (progress.layouts_total) {
       say("layouts", `${progress.layouts_done} of ${progress.layouts_total}`);
