@@ -14,13 +14,13 @@ from solver import answer
 from solver import plan as answers
 from solver.assess import assess
 from solver.baselines.adapipe import adapipe
-from solver.baselines.even import even_cuts
 from solver.baselines.side_by_side import baselines
 from solver.costs.pipeline import PipelineCosts, Work
 from solver.errors import BadRequest
 from solver.explain import explain
 from solver.identity import SOLVER_VERSION, plan_id
 from solver.layouts import Layout
+from solver.partition.even import even_split
 from solver.partition.policy_menu import least_memory_menu, policy_menu
 from solver.partition.solve import Infeasible
 from solver.partition.stages import Stage, decided_stages, stages_at
@@ -113,7 +113,7 @@ def _cuts(asked: Question, costs: PipelineCosts, schedule: Schedule) -> tuple[tu
     if asked.contents is not None and len(asked.contents) == schedule.stages:
         edges = [0, *itertools.accumulate(asked.contents)]
         return tuple(itertools.pairwise(edges))
-    return even_cuts(costs.sequence, schedule.stages)
+    return even_split(costs, schedule.stages)
 
 
 def _stages_under(

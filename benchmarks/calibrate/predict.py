@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from benchmarks.published import Published
-from solver.baselines.even import even_cuts
+from solver.partition.even import even_cuts
 from solver.cluster.cluster import Cluster, cluster_from_request
 from solver.costs.calibration import Calibration, family_name, software_of
 from solver.costs.model import pipeline_costs

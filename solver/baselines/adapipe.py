@@ -93,7 +93,7 @@ def _cuts(table: StageTable, micro_batches: int) -> tuple[tuple[int, int], ...]:
             e = backward + np.maximum(cool_down + ahead_forward, (p - s - 1) * backward)
             m = np.maximum(steady, forward + backward)
         left = max(micro_batches - (p - s), 0)
-        total = np.where(fits, w + e + left * np.where(fits, m, 0.0), np.inf)
+        total = np.where(fits, w + e + left * np.where(np.isfinite(m), m, 0.0), np.inf)
         stop = np.argmin(total, axis=1)
         next_stop.append(stop)
         best = np.isfinite(total[rows, stop])

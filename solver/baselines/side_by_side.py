@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from solver.assess import assess
 from solver.baselines.adapipe import adapipe
-from solver.baselines.even import even_cuts
 from solver.baselines.sum_and_bottleneck import sum_and_bottleneck
 from solver.costs.pipeline import PipelineCosts
+from solver.partition.even import even_split
 from solver.partition.policy_menu import policy_menu
 from solver.partition.stages import Stage, stages_at
 from solver.plan import Baseline
@@ -54,7 +54,7 @@ def _policy(recompute: Recompute) -> Method:
 
     def method(costs: PipelineCosts, schedule: Schedule) -> Stages:
         ample = replace(costs, capacity_bytes=_AMPLE_BYTES)
-        cuts = even_cuts(costs.sequence, schedule.stages)
+        cuts = even_split(costs, schedule.stages)
         return stages_at(ample, policy_menu(ample, recompute), schedule, cuts)
 
     return method
@@ -62,7 +62,7 @@ def _policy(recompute: Recompute) -> Method:
 
 def _best_block(costs: PipelineCosts, schedule: Schedule) -> Stages:
     """The even split with the smallest k that fits."""
-    cuts = even_cuts(costs.sequence, schedule.stages)
+    cuts = even_split(costs, schedule.stages)
     for layers in range(max(stop - start for start, stop in cuts) + 1):
         menu = policy_menu(costs, Recompute(policy=Policy.BLOCK, num_layers=layers))
         stages = stages_at(costs, menu, schedule, cuts)
@@ -72,7 +72,7 @@ def _best_block(costs: PipelineCosts, schedule: Schedule) -> Stages:
 
 
 def _even(costs: PipelineCosts, schedule: Schedule) -> Stages:
-    cuts = even_cuts(costs.sequence, schedule.stages)
+    cuts = even_split(costs, schedule.stages)
     return stages_at(costs, policy_menu(costs, Recompute()), schedule, cuts)
 
 

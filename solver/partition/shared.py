@@ -26,6 +26,7 @@ import numpy as np
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.candidates import Candidates, Cut, least_bottleneck_plan
 from solver.partition.device_menu import DeviceMenu
+from solver.partition.even import even_split
 from solver.partition.free_menu import FreeMenu
 from solver.partition.menu import Mix
 from solver.partition.program import program_unit
@@ -155,17 +156,12 @@ class SharedProblem:
             self._everything.alive, self._everything.forward + self._everything.backward, np.inf
         )
         level = least_bottleneck_plan(self._everything, loads, loads)
-        starts = {level, self._filled_up(level)}
-        self._try(sorted(starts))
+        even = even_split(self._costs, self._schedule.stages)
+        self._try(sorted({level, even, _level_blocks(len(self._costs.sequence), len(level))}))
         while self._best[1] is not None and time.monotonic() < deadline:
             cuts = self._best[1][0]
             if not self._try(_moved(cuts)):
                 return
-
-    def _filled_up(self, cuts: tuple[Cut, ...]) -> tuple[Cut, ...]:
-        """Cuts in equal steps: every stage its share of the blocks."""
-        edges = np.linspace(0, cuts[-1][1], len(cuts) + 1).round().astype(int).tolist()
-        return tuple(itertools.pairwise(edges))
 
     def _try(self, plans: list[tuple[Cut, ...]]) -> bool:
         """Simulate plans with their devices' cheapest mixes; whether the best improved."""
@@ -288,6 +284,12 @@ class SharedProblem:
             for moment in moments(self._schedule, device)
         )
         return float(self._totals.states[runs].sum()) + held + self._costs.reserved_bytes
+
+
+def _level_blocks(blocks: int, stages: int) -> tuple[Cut, ...]:
+    """Every stage its share of the blocks, whatever they are."""
+    edges = np.linspace(0, blocks, stages + 1).round().astype(int).tolist()
+    return tuple(itertools.pairwise(edges))
 
 
 def _moved(cuts: tuple[Cut, ...]) -> list[tuple[Cut, ...]]:

@@ -185,3 +185,27 @@ def test_progress_is_told_before_every_step() -> None:
     assert bounds == sorted(bounds)
     assert told[0].incumbent_seconds is None
     assert {step.layouts_total for step in told} == {len(asked.layouts)}
+
+
+def test_losers_are_no_faster_than_the_winner_and_bounds_no_larger_than_times() -> None:
+    outcome = found(question(MODELS["llama-3.2-1b"]))
+    assert outcome.found is not None
+    assert outcome.losers
+    for loser in outcome.losers:
+        assert loser.lower_bound >= outcome.lower_bound
+        if loser.makespan is not None:
+            assert loser.makespan >= outcome.found.partition.makespan
+            assert loser.lower_bound <= loser.makespan * (1 + 1e-9)
+
+
+def test_an_interleaved_layout_that_cannot_fit_is_infeasible_not_unfinished() -> None:
+    request = small(
+        "llama-2-13b",
+        cluster={"device": "RTX4090", "nodes": 1, "devices_per_node": 4, "memory_bytes": 2e10},
+        layout={"pipeline_parallel": 4, "virtual_stages": 2, "micro_batch_size": 1},
+    )
+    outcome = found(question(request))
+    assert outcome.found is None
+    assert outcome.unfinished == 0
+    assert outcome.nearest is not None
+    assert outcome.nearest[1].missing_bytes > 0

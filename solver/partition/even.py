@@ -11,24 +11,38 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 
+from solver.costs.pipeline import PipelineCosts
 
-def even_cuts(sequence: tuple[int, ...], stages: int) -> tuple[tuple[int, int], ...]:
-    """The even split of a sequence of block kinds over stages, as runs [start, stop)."""
-    first, last = _body(sequence, stages)
+
+def even_split(costs: PipelineCosts, stages: int) -> tuple[tuple[int, int], ...]:
+    """The even split of a model's layers over stages, as runs [start, stop)."""
+    ends = frozenset(k for k, block in enumerate(costs.blocks) if not block.checkpointable)
+    return even_cuts(costs.sequence, stages, ends)
+
+
+def even_cuts(
+    sequence: tuple[int, ...], stages: int, ends: frozenset[int] = frozenset()
+) -> tuple[tuple[int, int], ...]:
+    """The even split of a sequence of block kinds over stages, as runs [start, stop).
+
+    ``ends`` are the kinds that are no layers; where none is known (a profile) those are taken for
+    ends that stand alone of their kind at either end.
+    """
+    first, last = _body(sequence, ends)
+    if last - first < stages:
+        first, last = 0, len(sequence)
     sizes = _sizes(last - first, stages)
     edges = [first, *(first + size for size in itertools.accumulate(sizes))]
     edges[0], edges[-1] = 0, len(sequence)
     return tuple(itertools.pairwise(edges))
 
 
-def _body(sequence: tuple[int, ...], stages: int) -> tuple[int, int]:
-    """The interval of layers: the sequence without the single blocks at its ends."""
+def _body(sequence: tuple[int, ...], ends: frozenset[int]) -> tuple[int, int]:
+    """The interval of layers."""
     counts = Counter(sequence)
-    single = [counts[kind] == 1 for kind in sequence]
-    first = next((i for i, alone in enumerate(single) if not alone), 0)
-    last = len(sequence) - next((i for i, alone in enumerate(reversed(single)) if not alone), 0)
-    if last - first < stages:
-        return 0, len(sequence)
+    outside = [kind in ends if ends else counts[kind] == 1 for kind in sequence]
+    first = next((i for i, end in enumerate(outside) if not end), 0)
+    last = len(sequence) - next((i for i, end in enumerate(reversed(outside)) if not end), 0)
     return first, last
 
 

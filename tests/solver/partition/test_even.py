@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solver.baselines.even import even_cuts
+from solver.partition.even import even_cuts
 
 EMBEDDING, LAYER, HEAD = 0, 1, 2
 
@@ -86,3 +86,10 @@ def test_stages_differ_by_one_layer_at_most(layers: int, stages: int) -> None:
     if layers >= stages:
         counts = layers_per_stage(layers, stages)
         assert max(counts) - min(counts) <= 1
+
+
+def test_a_kind_of_layer_that_occurs_once_is_a_layer_all_the_same() -> None:
+    dense, experts, head = 1, 2, 3
+    sequence = (EMBEDDING, dense, *[experts] * 7, head)
+    cuts = even_cuts(sequence, 4, ends=frozenset({EMBEDDING, head}))
+    assert cuts == ((0, 3), (3, 5), (5, 7), (7, 10))
