@@ -1,7 +1,7 @@
 """Keeps what the pages quote true: runs every command of a ``console`` block and compares.
 
-    python docs/quotes.py            rewrite the quotes that are no longer true
-    python docs/quotes.py --check    say which they are
+    python docs/quotes.py            rewrite every quote that differs from what is so now
+    python docs/quotes.py --check    say which are no longer true, small differences aside
 
 A block is run as one shell session in the root of the project. Commands that name
 ``http://127.0.0.1:8000`` talk to a service that is started for the purpose, with a new database.
@@ -111,9 +111,10 @@ def fresh(quote: Quote) -> str:
 def agree(quoted: str, now: str) -> bool:
     """Whether a quote still says what the command does.
 
-    Words and small whole numbers must be the same, other figures need not; where an iteration time
-    is quoted it must be within ``FIGURES_AGREE``, and then the rest of that plan is not looked at.
-    What the scripts of this folder print is the same everywhere and compared to the letter.
+    Words and small whole numbers must be the same, other figures need not. Of a plan or evaluation
+    the layout must be the same and the iteration time within ``FIGURES_AGREE``; the rest is not
+    looked at. What the scripts of this folder print is the same everywhere and compared to the
+    letter.
     """
     if quoted.startswith("$ python docs/"):
         return quoted == now
@@ -121,12 +122,18 @@ def agree(quoted: str, now: str) -> bool:
     if then_found and now_found:
         then_said, now_said = (float(m[1].replace(",", "")) for m in (then_found, now_found))
         same = abs(then_said - now_said) <= FIGURES_AGREE * now_said
-        return then_found[2] == now_found[2] and same
+        above = quoted[: then_found.start()], now[: now_found.start()]
+        return same and then_found[2] == now_found[2] and _words(above[0]) == _words(above[1])
     return _words(quoted) == _words(now)
 
 
 def _words(text: str) -> list[str]:
-    return _MEASURED.sub("0", _ID.sub("ID", _DATE.sub("", text))).split()
+    return _MEASURED.sub("0", _lasting(text)).split()
+
+
+def _lasting(text: str) -> str:
+    """The text without dates and ids."""
+    return _ID.sub("ID", _DATE.sub("", text))
 
 
 @contextlib.contextmanager
@@ -165,7 +172,7 @@ def main(check: bool) -> int:
     stale = 0
     for quote in quotes():
         now = fresh(quote)
-        if agree(quote.text, now):
+        if agree(quote.text, now) if check else _lasting(quote.text) == _lasting(now):
             continue
         stale += 1
         print(f"{quote.page.relative_to(ROOT)}: $ {quote.commands[0]}")
