@@ -9,7 +9,7 @@ BIN = $(VENV)/bin
 CODE = solver service migrations tests benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: run plan test screenshots check lint types benchmark accuracy calibrate load constraints clean help
+.PHONY: run plan test screenshots check lint types benchmark accuracy calibrate load constraints clean help pytorch
 
 run: $(VENV)/.installed ## Start the service, plan an example over HTTP, stay up until Ctrl-C
 	@$(BIN)/stagecut migrate
@@ -68,6 +68,12 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/.installed
+
+pytorch: $(VENV)/.installed-pytorch ## Install PyTorch, against which tests check the cost model
+
+$(VENV)/.installed-pytorch: | $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	@touch $@
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
