@@ -5,6 +5,7 @@ COPY solver solver
 COPY service service
 COPY migrations migrations
 COPY examples examples
+COPY docs/guides docs/guides
 RUN python -m venv /opt/stagecut \
  && /opt/stagecut/bin/pip install --no-cache-dir -c constraints.txt .
 

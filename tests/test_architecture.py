@@ -117,7 +117,7 @@ def test_the_service_process_loads_no_solver_library() -> None:
         "import sys; from service.app import create_app; from service.settings import Settings; "
         "from fastapi.testclient import TestClient\n"
         "with TestClient(create_app(Settings(database_url='sqlite:///:memory:'))) as client:\n"
-        "    for path in ('/healthz', '/v1/models', '/v1/devices', '/openapi.json'):\n"
+        "    for path in ('/', '/guides', '/healthz', '/v1/models', '/v1/devices', '/openapi.json'):\n"
         "        assert client.get(path).status_code == 200\n"
         "loaded = {'ortools', 'highspy', 'pandas', 'solver.planner'} & set(sys.modules)\n"
         "sys.exit(f'loaded: {loaded}' if loaded else 0)"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from threading import Lock
 from typing import Any
 
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -23,6 +25,10 @@ POLICY = (
 )
 """The Content-Security-Policy of every page."""
 
+_FLUSH = "<!-- more -->"
+_MOST_KEPT = 64
+_kept: dict[tuple[str, Hashable], str] = {}
+_keeping = Lock()
 _HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -44,6 +50,34 @@ def respond(text: str, status_code: int = 200) -> HTMLResponse:
 def html(template: str, **context: Any) -> str:
     """The text of a template."""
     return _environment().get_template(template).render(context)
+
+
+def streamed(template: str, key: Hashable, context: dict[str, Any]) -> Response:
+    """The page of a template, sent up to every mark as soon as it is there.
+
+    ``key`` says what the page depends on besides the template; a page of an equal key is kept.
+    """
+    kept = _kept.get((template, key))
+    if kept is not None:
+        return respond(kept)
+    pieces = _pieces(template, key, context)
+    return StreamingResponse(pieces, headers=_HEADERS, media_type="text/html")
+
+
+def _pieces(template: str, key: Hashable, context: dict[str, Any]) -> Iterator[str]:
+    sent, waiting = [], ""
+    for piece in _environment().get_template(template).generate(context):
+        waiting += piece
+        if waiting.endswith(_FLUSH):
+            sent.append(waiting)
+            yield waiting
+            waiting = ""
+    sent.append(waiting)
+    yield waiting
+    with _keeping:
+        while len(_kept) >= _MOST_KEPT:
+            del _kept[next(iter(_kept))]
+        _kept[template, key] = "".join(sent)
 
 
 def prepare() -> None:
@@ -78,7 +112,7 @@ def _environment() -> Environment:
         moment=_moment,
         drawn=lambda drawing: Markup(drawing.inline()) if isinstance(drawing, Drawing) else "",
     )
-    environment.globals.update(version=VERSION, asset=_asset)
+    environment.globals.update(version=VERSION, asset=_asset, flush=Markup(_FLUSH))
     return environment
 
 
