@@ -81,9 +81,24 @@ async def _http_error(request: Request, error: Exception) -> Response:
         detail = f"There is nothing at {where}."
         hint = "The API page (/docs) lists what there is."
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["allow"] = ", ".join(_methods_at(request))
         detail = f"{where} is not offered."
-        hint = f"Allowed here: {headers['allow']}." if "allow" in headers else None
+        hint = f"Allowed here: {headers['allow']}."
     return response(problem(error.status_code, code, phrase, detail, hint=hint), headers)
+
+
+def _methods_at(request: Request) -> list[str]:
+    """The methods that the API offers at the path of the request, in whatever route."""
+    paths = request.app.openapi()["paths"]
+    asked = request.url.path.split("/")
+    found: set[str] = set()
+    for path, operations in paths.items():
+        steps = path.split("/")
+        if len(steps) == len(asked) and all(
+            step == given or step.startswith("{") for step, given in zip(steps, asked, strict=True)
+        ):
+            found |= {method.upper() for method in operations}
+    return sorted(found)
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, JsonValue, ValidationError
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from service.problems import ProblemError, from_validation_error, problem
 
@@ -54,9 +54,21 @@ def validate(model: type[Model], value: Any) -> Model:
         ProblemError: The value does not fit; the problem names every field at fault (422).
     """
     try:
-        return model.model_validate(value)
+        return model.model_validate_json(to_json(_whole(value)), strict=True)
     except ValidationError as error:
         raise ProblemError(from_validation_error(error, value, model)) from None
+
+
+def _whole(value: Any) -> Any:
+    """The same value with 8.0 written as 8: JSON knows one kind of number.
+
+    Apart from that types are taken strictly, so that neither ``true`` nor ``"8"`` is a size.
+    """
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    if isinstance(value, Mapping):
+        return {key: _whole(item) for key, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, list) else value
 
 
 def _endless_number(value: JsonValue) -> str | None:

@@ -105,6 +105,15 @@ def test_the_compose_file_joins_a_service_to_a_healthy_database() -> None:
     assert set(COMPOSE["volumes"]) == {"database"}
 
 
+def test_the_compose_file_lets_workers_solve_for_the_service() -> None:
+    service, worker = COMPOSE["services"]["service"], COMPOSE["services"]["worker"]
+    assert worker["command"] == ["stagecut", "worker"]
+    assert service["environment"]["STAGECUT_WORKS"] == "false"
+    for name in ("STAGECUT_DATABASE_URL",):
+        assert worker["environment"][name] == service["environment"][name]
+    assert worker["depends_on"]["service"]["condition"] == "service_healthy"
+
+
 def test_every_setting_that_a_deployment_gives_exists() -> None:
     from service.settings import Settings
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
-from service.dependencies import AskedFor, IntakeInUse
+from service.context import asked_in, intake_of
 from service.documentation import json_body, problems
 from solver.plan import Evaluation
 from solver.request import PlanRequest
@@ -18,6 +18,7 @@ router = APIRouter(prefix="/v1/evaluations", tags=["evaluations"])
     responses={200: {"model": Evaluation}, **problems(400, 408, 413, 415, 422, 500, 504)},
     openapi_extra=json_body(PlanRequest, evaluation=True),
 )
-async def evaluate(asked: AskedFor, intake: IntakeInUse) -> Response:
+async def evaluate(request: Request) -> Response:
     """Time and memory of the layout and recompute policy that the request gives."""
-    return Response(await intake.evaluate(asked), media_type="application/json")
+    evaluation = await intake_of(request).evaluate(await asked_in(request))
+    return Response(evaluation, media_type="application/json")

@@ -10,9 +10,9 @@ import re
 from typing import Annotated
 
 from anyio import to_thread
-from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
-from service.dependencies import AskedFor, IntakeInUse, SettingsInUse, StoreInUse
+from service.context import asked_in, intake_of, settings_of, store_of
 from service.documentation import json_body, problems
 from service.documents import PlanDocument, PlanList, PlanSummary, plan_json
 from service.problems import ProblemError, problem
@@ -23,6 +23,13 @@ from solver.request import PlanRequest
 
 router = APIRouter(prefix="/v1/plans", tags=["plans"])
 
+_PREFER = {
+    "name": "Prefer",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "examples": ["wait=20"]},
+    "description": "`wait=20`: answer with the finished plan if it is done within 20 s.",
+}
 _PREFERRED_WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})", re.IGNORECASE)
 PlanId = Annotated[
     str, Path(description="The plan's id.", max_length=100, pattern="^[0-9A-Za-z_-]+$")
@@ -42,27 +49,18 @@ PlanId = Annotated[
         },
         **problems(400, 408, 413, 415, 422, 500, 504),
     },
-    openapi_extra=json_body(PlanRequest),
+    openapi_extra=json_body(PlanRequest) | {"parameters": [_PREFER]},
 )
-async def ask(
-    asked: AskedFor,
-    intake: IntakeInUse,
-    settings: SettingsInUse,
-    prefer: Annotated[
-        str | None,
-        Header(
-            description="`wait=20`: answer with the finished plan if it is done within 20 s.",
-            examples=["wait=20"],
-        ),
-    ] = None,
-) -> Response:
+async def ask(request: Request) -> Response:
     """The best plan for the request. A plan that is in the store is answered at once; otherwise
     the answer is 202 with a `Location`, or after at most `Prefer: wait=SECONDS` the plan itself.
     """
-    wait = min(_preferred_wait(prefer), settings.max_wait_seconds)
-    stored = await intake.plan(asked, wait_seconds=wait)
+    wait = min(
+        _preferred_wait(request.headers.get("prefer")), settings_of(request).max_wait_seconds
+    )
+    stored = await intake_of(request).plan(await asked_in(request), wait_seconds=wait)
     headers = {"Location": f"/v1/plans/{stored.id}"}
-    if prefer is not None and wait > 0:
+    if wait > 0:
         headers["Preference-Applied"] = f"wait={wait:g}"
     if not stored.finished:
         headers["Retry-After"] = "1"
@@ -76,7 +74,7 @@ async def ask(
     responses={200: {"model": PlanList}, **problems(422)},
 )
 async def list_plans(
-    store: StoreInUse,
+    request: Request,
     limit: Annotated[int, Query(ge=1, le=500, description="Plans on a page.")] = 50,
     cursor: Annotated[
         str | None, Query(max_length=400, description="`next` of the page before.")
@@ -87,7 +85,7 @@ async def list_plans(
     after = _place(cursor) if cursor else None
 
     def page() -> PlanList:
-        with store.reading() as session:
+        with store_of(request).reading() as session:
             rows = plans.page(session, limit + 1, after, status.value if status else None)
             shown = rows[:limit]
             more = len(rows) > limit
@@ -108,8 +106,9 @@ async def list_plans(
         **problems(404),
     },
 )
-async def read(plan_id: PlanId, request: Request, intake: IntakeInUse) -> Response:
+async def read(plan_id: PlanId, request: Request) -> Response:
     """The plan, or how far its solve is."""
+    intake = intake_of(request)
     stored = await intake.find(plan_id)
     if stored is None:
         raise _unknown(plan_id)
@@ -130,9 +129,9 @@ async def read(plan_id: PlanId, request: Request, intake: IntakeInUse) -> Respon
     response_class=Response,
     responses={204: {"description": "Cancelled, or removed if it was over."}, **problems(404)},
 )
-async def remove(plan_id: PlanId, intake: IntakeInUse) -> Response:
+async def remove(plan_id: PlanId, request: Request) -> Response:
     """Cancel the plan's solve; if there is none under way, remove the plan from the store."""
-    if not await intake.remove(plan_id):
+    if not await intake_of(request).remove(plan_id):
         raise _unknown(plan_id)
     return Response(status_code=204)
 

@@ -73,6 +73,12 @@ def test_what_is_not_offered_is_a_problem_too(
     assert response.headers["content-type"] == "application/problem+json"
 
 
+def test_what_is_allowed_instead_is_said_whatever_the_route(service: TestClient) -> None:
+    response = service.put("/v1/plans/some")
+    assert response.headers["allow"] == "DELETE, GET"
+    assert response.json()["hint"] == "Allowed here: DELETE, GET."
+
+
 def test_a_parameter_out_of_range_is_named(service: TestClient) -> None:
     response = service.get("/v1/plans", params={"limit": 0})
     assert response.status_code == 422

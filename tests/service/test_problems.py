@@ -74,6 +74,17 @@ def test_the_field_at_fault_and_the_way_out_are_named(
         assert problem.hint == hint
 
 
+@pytest.mark.parametrize("size", ["8", True, 8.5, [8]])
+def test_what_only_looks_like_a_number_is_refused(size: Any) -> None:
+    request = {"model": {"name": "m"}, "cluster": CLUSTER, "layout": {"tensor_parallel": size}}
+    assert refused(request).field == "layout.tensor_parallel"
+
+
+def test_a_whole_number_may_be_written_with_a_point() -> None:
+    request = {"model": {"name": "m"}, "cluster": CLUSTER, "layout": {"tensor_parallel": 8.0}}
+    assert validate(PlanRequest, request).layout.tensor_parallel == 8
+
+
 def test_two_forms_of_a_model_are_refused_in_words() -> None:
     problem = refused({"model": {"name": "m", "megatron_args": "-x"}, "cluster": CLUSTER})
     assert problem.field == "model"

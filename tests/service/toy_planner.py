@@ -15,7 +15,8 @@ from solver.plan import Evaluation, Plan, Status
 from solver.request import PlanRequest
 
 SOLVE_LOG = "TOY_PLANNER_LOG"
-"""Names the file to which every solve adds a line; the same name with ``.workers`` says who."""
+"""Names the file to which every solve adds a line; the same name with ``.workers`` says who:
+the worker's process and the solver's."""
 
 
 def question(request: PlanRequest) -> None:
@@ -31,7 +32,7 @@ def plan(request: PlanRequest, *, progress: Callable[[Any], None] | None = None)
     name = request.model.name or ""
     if log := os.environ.get(SOLVE_LOG):
         with Path(log).open("a") as solves, Path(f"{log}.workers").open("a") as workers:
-            workers.write(f"{os.getppid()}\n")
+            workers.write(f"{os.getppid()} {os.getpid()}\n")
             workers.flush()
             solves.write(f"{name}\n")
     if name.startswith("sleep-"):

@@ -101,7 +101,8 @@ class Deployment:
 
     def who_solves(self) -> list[int]:
         """The process that each solve was begun by."""
-        return [int(line) for line in Path(f"{self.solve_log}.workers").read_text().split()]
+        lines = Path(f"{self.solve_log}.workers").read_text().splitlines()
+        return [int(line.split()[0]) for line in lines]
 
     def _start(self, *command: str, **settings: str) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(

@@ -43,7 +43,7 @@ def test_a_wait_that_is_too_short_ends_in_202(service: TestClient) -> None:
     started = time.monotonic()
     response = service.post("/v1/plans", json=asking("sleep-30"), headers={"Prefer": "wait=1"})
     assert response.status_code == 202
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
 
 
 def test_the_same_request_is_solved_once(service: TestClient, solve_log: Path) -> None:
@@ -85,17 +85,18 @@ def test_progress_is_shown_while_it_runs(service: TestClient) -> None:
     assert plan["progress"] == {"incumbent_seconds": 2.0, "bound_seconds": 1.0}
 
 
-def test_a_running_solve_is_cancelled_within_a_second(service: TestClient) -> None:
-    url = service.post("/v1/plans", json=asking("sleep-30")).headers["location"]
-    while service.get(url).json()["status"] != "running":
+def test_a_running_solve_is_cancelled_within_a_second(service: TestClient, solve_log: Path) -> None:
+    url = service.post("/v1/plans", json=asking("sleep-60")).headers["location"]
+    while not solve_log.read_text():
         time.sleep(0.02)
+    solver = int(Path(f"{solve_log}.workers").read_text().split()[1])
+    assert Path(f"/proc/{solver}").exists()
     started = time.monotonic()
     assert service.delete(url).status_code == 204
     assert service.get(url).json()["status"] == "cancelled"
-    # Both solver processes are free again at once.
-    for model in ("one", "two"):
-        assert service.post("/v1/plans", json=asking(model), headers=WAIT).status_code == 200
-    assert time.monotonic() - started < 2
+    while Path(f"/proc/{solver}").exists():
+        time.sleep(0.01)
+    assert time.monotonic() - started < 1
 
 
 def test_a_cancelled_plan_can_be_asked_for_again(service: TestClient) -> None:
