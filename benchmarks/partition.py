@@ -21,8 +21,9 @@ from ortools.math_opt.python import mathopt
 from benchmarks.gpt_3 import gpt_3
 from benchmarks.plain_program import solve_plain
 from solver.costs.pipeline import PipelineCosts
+from solver.partition.outcome import Infeasible, Partition
 from solver.partition.policy_menu import policy_menu
-from solver.partition.solve import Infeasible, Partition, PartitionProblem
+from solver.partition.solve import PartitionProblem
 from solver.request import Policy, Recompute
 from solver.schedules import Schedule, make_schedule
 

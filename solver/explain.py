@@ -10,8 +10,8 @@ import numpy as np
 from solver.assess import Assessment
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.menu import Menu
+from solver.partition.outcome import Partition
 from solver.partition.problem import partition_problem
-from solver.partition.solve import Partition
 from solver.plan import Explanation, WhatIf
 from solver.schedules import Schedule, StageTimes, critical_path, schedule_graph, simulate
 from solver.schedules.simulate import Floats
@@ -51,9 +51,7 @@ def explain(
     )
 
 
-def _critical_shares(
-    costs: PipelineCosts, schedule: Schedule, assessment: Assessment
-) -> Floats:
+def _critical_shares(costs: PipelineCosts, schedule: Schedule, assessment: Assessment) -> Floats:
     """Share of the makespan that each stage's passes take on the critical path."""
     forward = np.array([time.forward for time in assessment.times])
     backward = np.array([time.backward for time in assessment.times])

@@ -21,8 +21,8 @@ from solver.explain import explain
 from solver.identity import SOLVER_VERSION, plan_id
 from solver.layouts import Layout
 from solver.partition.even import even_split
+from solver.partition.outcome import Infeasible
 from solver.partition.policy_menu import least_memory_menu, policy_menu
-from solver.partition.solve import Infeasible
 from solver.partition.stages import Stage, decided_stages, stages_at
 from solver.progress import Progress
 from solver.question import Question, question

@@ -29,10 +29,10 @@ from solver.partition.device_menu import DeviceMenu
 from solver.partition.even import even_split
 from solver.partition.free_menu import FreeMenu
 from solver.partition.menu import Mix
+from solver.partition.outcome import EXACT, MOST_ROUNDS, Dominated, Infeasible, Partition
 from solver.partition.program import program_unit
 from solver.partition.runs import run_totals, signatures
 from solver.partition.shared_program import SharedModel
-from solver.partition.solve import EXACT, MOST_ROUNDS, Dominated, Infeasible, Partition
 from solver.recompute.frontier import Frontier, frontier_of
 from solver.schedules import Path, Schedule, StageTimes, critical_path, schedule_graph, simulate
 from solver.schedules.moments import moments

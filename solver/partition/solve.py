@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,24 +26,20 @@ from solver.partition.candidates import (
     least_bottleneck_plan,
     plan_bounds,
 )
-from solver.partition.menu import Menu, Mix
+from solver.partition.lookup import RunLookup
+from solver.partition.menu import Menu
 from solver.partition.moves import neighbours
+from solver.partition.outcome import EXACT, MOST_ROUNDS, Dominated, Infeasible, Partition
 from solver.partition.paths import own_paths
 from solver.partition.program import program_unit, solve_program
-from solver.partition.runs import run_totals, signatures
 from solver.schedules import (
     Path,
     Schedule,
     Simulation,
-    StageTimes,
     critical_path,
     schedule_graph,
     simulate,
 )
-from solver.schedules.simulate import Floats
-
-EXACT = 1e-9
-"""Relative improvement below which two makespans count as equal."""
 
 SMALL = 400
 """Candidate runs up to which the program is solved to the end whatever gap was asked for."""
@@ -53,42 +49,6 @@ SQUEEZES = 6
 
 LARGE = 800
 """Candidate runs beyond which the program's relaxation proves less than the bounds already do."""
-
-MOST_ROUNDS = 200
-"""Rounds of critical-path rows; real cases take a handful, this only guards against rounding."""
-
-
-@dataclass(frozen=True)
-class Partition:
-    """The best cuts and mixes of a layout, with their proof.
-
-    ``makespan`` is the simulated time of one iteration; ``lower_bound`` is proved for every
-    partition and recompute choice of this layout.
-    """
-
-    cuts: tuple[Cut, ...]
-    mixes: tuple[Mix, ...]
-    makespan: float
-    lower_bound: float
-    rows: int
-    rounds: int
-    engine: str
-
-
-@dataclass(frozen=True)
-class Infeasible:
-    """No partition fits: in the one whose fullest stage misses least, that stage and its bytes."""
-
-    stage: int
-    missing_bytes: float
-    needed_bytes: float
-
-
-@dataclass(frozen=True)
-class Dominated:
-    """The layout was given up: nothing in it is faster than the cutoff."""
-
-    lower_bound: float
 
 
 class PartitionProblem:
@@ -105,13 +65,11 @@ class PartitionProblem:
     def __init__(self, costs: PipelineCosts, menu: Menu, schedule: Schedule) -> None:
         if len(costs.sequence) < schedule.stages:
             raise ValueError("fewer blocks than stages")
-        self._costs, self._menu, self._schedule = costs, menu, schedule
-        self._signatures = signatures(costs.sequence, len(costs.blocks))
-        self._totals = run_totals(costs, self._signatures.counts)
-        self._in_flight = np.array([schedule.in_flight(s) for s in range(schedule.stages)])
+        self._costs, self._schedule = costs, schedule
+        self._runs = RunLookup(costs, menu, schedule)
         self._own = own_paths(schedule, costs.send_seconds)
-        everything = Candidates.all(self._signatures, self._totals, schedule.stages)
-        fits = self._least_bytes(everything) <= costs.capacity_bytes * (1 + 1e-12)
+        everything = self._runs.candidates()
+        fits = self._runs.least_bytes(everything) <= costs.capacity_bytes * (1 + 1e-12)
         self._candidates = replace(everything, alive=everything.alive & fits)
         self._bounds = plan_bounds(self._candidates, self._own)
         self._best: tuple[float, tuple[Cut, ...]] = (np.inf, ())
@@ -166,7 +124,7 @@ class PartitionProblem:
         candidates = self._drop(self._not_too_long(self._candidates))
         self._try([plan for plan in [self._cautious_plan(candidates)] if plan])
         candidates = self._drop(candidates)
-        candidates = candidates.with_backward(self._optimistic(candidates))
+        candidates = candidates.with_backward(self._runs.optimistic(candidates))
         self._first_plans(candidates)
         self._improve(candidates)
         candidates = self._exact(self._drop(candidates))
@@ -179,30 +137,6 @@ class PartitionProblem:
             bound = max(bound, self._add_rows(candidates, relative_gap))
         return bound
 
-    # -- menus ------------------------------------------------------------------------------
-
-    def _least_bytes(self, candidates: Candidates) -> Floats:
-        """Bytes that every run needs at least, shape (V, W, W)."""
-        distinct, which = np.unique(self._in_flight, return_inverse=True)
-        counts, states = self._signatures.counts, self._totals.states
-        needed = self._menu.least_bytes(counts, states, distinct)
-        return np.asarray(needed[which[:, None, None], candidates.runs])
-
-    def _optimistic(self, candidates: Candidates) -> Floats:
-        """Backward times with a bound of the recompute that each alive run's memory asks for."""
-        stage, start, stop = np.nonzero(candidates.alive)
-        signature = candidates.runs[stage, start, stop]
-        flights = self._in_flight[stage]
-        most = int(flights.max(initial=0))
-        key, which = np.unique(signature * (most + 1) + flights, return_inverse=True)
-        of_run, flight = np.divmod(key, most + 1)
-        extra = self._menu.bounds(
-            self._signatures.counts[of_run], self._totals.states[of_run], flight
-        )
-        backward = np.full(candidates.alive.shape, np.inf)
-        backward[stage, start, stop] = self._totals.backward[signature] + extra[which]
-        return backward
-
     def _exact(self, candidates: Candidates) -> Candidates:
         """Exact recompute times of the runs still alive, and what they leave alive."""
         seen: set[tuple[int, Cut]] = set()
@@ -212,8 +146,8 @@ class PartitionProblem:
             for at in zip(*(axis.tolist() for axis in np.nonzero(candidates.alive)), strict=True):
                 run = (at[0], candidates.cut(*at))
                 if run not in seen:
-                    mix = self._mix(*run)
-                    base = self._totals.backward[candidates.runs[at]]
+                    mix = self._runs.mix(*run)
+                    base = self._runs.plain_backward(candidates.runs[at])
                     backward[at] = np.inf if mix is None else base + mix.bound
                     seen.add(run)
                     fresh += 1
@@ -221,38 +155,10 @@ class PartitionProblem:
                 return candidates
             candidates = self._drop(candidates.with_backward(backward))
 
-    def _mix(self, stage: int, cut: Cut) -> Mix | None:
-        signature = int(self._signatures.of_run[cut])
-        counts = tuple(self._signatures.counts[signature].tolist())
-        states = float(self._totals.states[signature])
-        return self._menu.cheapest(counts, states, int(self._in_flight[stage]))
-
     # -- plans ------------------------------------------------------------------------------
 
-    def _stage_times(self, plans: list[tuple[Cut, ...]]) -> StageTimes:
-        """Exact times of complete plans, shape (plans, stages); infinite where one cannot fit."""
-        chosen = np.array([[self._signatures.of_run[cut] for cut in plan] for plan in plans])
-        recompute = np.array(
-            [
-                [
-                    mix.seconds if (mix := self._mix(stage, cut)) is not None else np.inf
-                    for stage, cut in enumerate(plan)
-                ]
-                for plan in plans
-            ]
-        )
-        totals = self._totals
-        return StageTimes(
-            forward=totals.forward[chosen],
-            backward=totals.backward[chosen] + recompute,
-            send=self._costs.send_seconds,
-            before_first=totals.before_first[chosen],
-            after_last=totals.after_last[chosen],
-            step=totals.step[chosen],
-        )
-
     def _simulate(self, plans: list[tuple[Cut, ...]]) -> Simulation:
-        return simulate(schedule_graph(self._schedule), self._stage_times(plans))
+        return simulate(schedule_graph(self._schedule), self._runs.stage_times(plans))
 
     def _try(self, plans: list[tuple[Cut, ...]]) -> bool:
         """Simulate plans; remember the best. Whether it improved."""
@@ -292,7 +198,7 @@ class PartitionProblem:
 
     def _cautious_plan(self, candidates: Candidates) -> tuple[Cut, ...]:
         """A plan of least bottleneck as if every block were recomputed."""
-        slowest = self._menu.slowest(self._signatures.counts)[candidates.runs]
+        slowest = self._runs.slowest(candidates)
         slow = candidates.with_backward(candidates.backward + slowest)
         bounds = plan_bounds(slow, self._own)
         return least_bottleneck_plan(slow, bounds, bounds)
@@ -372,7 +278,7 @@ class PartitionProblem:
 
     def _answer(self, lower: float) -> Partition:
         makespan, cuts = self._best
-        mixes = [self._mix(stage, cut) for stage, cut in enumerate(cuts)]
+        mixes = [self._runs.mix(stage, cut) for stage, cut in enumerate(cuts)]
         fixed = self._costs.fixed_seconds
         return Partition(
             cuts=cuts,
@@ -386,8 +292,8 @@ class PartitionProblem:
 
     def _shortfall(self) -> Infeasible:
         """Under least memory everywhere: the partition whose worst stage misses least."""
-        everything = Candidates.all(self._signatures, self._totals, self._schedule.stages)
-        needed = np.where(everything.alive, self._least_bytes(everything), np.inf)
+        everything = self._runs.candidates()
+        needed = np.where(everything.alive, self._runs.least_bytes(everything), np.inf)
         plan = least_bottleneck_plan(everything, needed, needed)
         usage = [
             float(needed[stage, a, b])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.menu import Menu, Part
-from solver.partition.solve import Partition
+from solver.partition.outcome import Partition
 from solver.schedules import Schedule
 
 

@@ -17,8 +17,8 @@ from heapq import heappop, heappush
 from solver.costs.pipeline import PipelineCosts
 from solver.layouts import Layout
 from solver.partition.menu import Menu
+from solver.partition.outcome import Infeasible, Partition
 from solver.partition.problem import Problem, partition_problem
-from solver.partition.solve import Infeasible, Partition
 from solver.progress import Progress
 from solver.schedules import Schedule, make_schedule
 from solver.search.bound import quick_bound

@@ -10,8 +10,9 @@ from solver.assess import assess
 from solver.costs.pipeline import Block, PipelineCosts
 from solver.explain import GIGABYTE, explain
 from solver.partition.menu import Menu
+from solver.partition.outcome import Partition
 from solver.partition.policy_menu import policy_menu
-from solver.partition.solve import Partition, PartitionProblem
+from solver.partition.solve import PartitionProblem
 from solver.partition.stages import decided_stages
 from solver.plan import Explanation
 from solver.request import Recompute

@@ -8,8 +8,9 @@ import pytest
 
 from solver.baselines.side_by_side import baselines
 from solver.costs.pipeline import Block, Op, PipelineCosts, States
+from solver.partition.outcome import Partition
 from solver.partition.policy_menu import policy_menu
-from solver.partition.solve import Partition, PartitionProblem
+from solver.partition.solve import PartitionProblem
 from solver.request import Recompute
 from solver.schedules import OneForwardOneBackward
 from tests.solver.partition.samples import pipeline, solved

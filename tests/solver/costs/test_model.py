@@ -186,7 +186,7 @@ def test_one_layout_costs_less_than_two_milliseconds() -> None:
     seconds = []
     for layout in layouts:
         model._blocks.cache_clear()
-        started = time.perf_counter()
+        started = time.process_time()
         _costs(layout)
-        seconds.append(time.perf_counter() - started)
+        seconds.append(time.process_time() - started)
     assert median(seconds) < 2e-3

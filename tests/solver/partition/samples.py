@@ -8,8 +8,9 @@ from functools import cache
 
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.menu import Menu
+from solver.partition.outcome import Partition
 from solver.partition.policy_menu import policy_menu
-from solver.partition.solve import Partition, PartitionProblem
+from solver.partition.solve import PartitionProblem
 from solver.request import Recompute
 from solver.schedules import Schedule, make_schedule
 from tests.solver import exhaustive

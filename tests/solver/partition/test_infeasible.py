@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from solver.costs.pipeline import PipelineCosts
-from solver.partition.solve import Infeasible, Partition, PartitionProblem
+from solver.partition.outcome import Infeasible, Partition
+from solver.partition.solve import PartitionProblem
 from solver.schedules import OneForwardOneBackward, Schedule
 from tests.solver.partition import samples
 from tests.solver.partition.samples import free_menu, least_memory

@@ -10,8 +10,9 @@ import pytest
 
 from solver.costs.pipeline import Block, Op, PipelineCosts, States
 from solver.errors import BadRequest
+from solver.partition.outcome import Infeasible, Partition
 from solver.partition.policy_menu import least_memory_menu, policy_menu
-from solver.partition.solve import Infeasible, Partition, PartitionProblem
+from solver.partition.solve import PartitionProblem
 from solver.partition.stages import decided_stages, stages_at
 from solver.request import Policy, Recompute
 from solver.schedules import OneForwardOneBackward

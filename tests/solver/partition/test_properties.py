@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from solver.costs.pipeline import Block, PipelineCosts
 from solver.partition.menu import Mix
-from solver.partition.solve import Dominated, Infeasible, Partition, PartitionProblem
+from solver.partition.outcome import Dominated, Infeasible, Partition
+from solver.partition.solve import PartitionProblem
 from solver.schedules import StageTimes, schedule_graph, simulate
 from tests.solver.partition.samples import free_menu, pipeline, solved
 

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from solver.partition.free_menu import FreeMenu
+from solver.partition.outcome import Infeasible, Partition
 from solver.partition.shared import SharedProblem
-from solver.partition.solve import Infeasible, Partition
 from solver.recompute import frontier
 from solver.schedules import make_schedule
 from tests.solver import exhaustive

@@ -6,8 +6,9 @@ import random
 
 import pytest
 
+from solver.partition.outcome import Infeasible, Partition
 from solver.partition.policy_menu import policy_menu
-from solver.partition.solve import Infeasible, Partition, solve_partition
+from solver.partition.solve import solve_partition
 from solver.request import Recompute
 from solver.schedules import make_schedule
 from tests.solver import exhaustive

@@ -9,8 +9,9 @@ import pytest
 
 from solver.costs.pipeline import PipelineCosts
 from solver.layouts import Layout
+from solver.partition.outcome import Infeasible, Partition
 from solver.partition.policy_menu import policy_menu
-from solver.partition.solve import Infeasible, Partition, PartitionProblem
+from solver.partition.solve import PartitionProblem
 from solver.progress import Progress
 from solver.question import Question, question
 from solver.request import PlanRequest, Recompute

@@ -1,0 +1,47 @@
+"""How the partition of one layout ends: the best one with its proof, or why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from solver.partition.candidates import Cut
+from solver.partition.menu import Mix
+
+EXACT = 1e-9
+"""Relative improvement below which two makespans count as equal."""
+
+MOST_ROUNDS = 200
+"""Rounds of critical-path rows; real cases take a handful, this only guards against rounding."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The best cuts and mixes of a layout, with their proof.
+
+    ``makespan`` is the simulated time of one iteration; ``lower_bound`` is proved for every
+    partition and recompute choice of this layout.
+    """
+
+    cuts: tuple[Cut, ...]
+    mixes: tuple[Mix, ...]
+    makespan: float
+    lower_bound: float
+    rows: int
+    rounds: int
+    engine: str
+
+
+@dataclass(frozen=True)
+class Infeasible:
+    """No partition fits: in the one whose fullest stage misses least, that stage and its bytes."""
+
+    stage: int
+    missing_bytes: float
+    needed_bytes: float
+
+
+@dataclass(frozen=True)
+class Dominated:
+    """The layout was given up: nothing in it is faster than the cutoff."""
+
+    lower_bound: float
