@@ -148,6 +148,9 @@ def shell_lines() -> Iterator[tuple[Path, str]]:
     for quote in quotes():
         for command in quote.commands:
             yield quote.page, command
+    for page in pages():
+        for line in re.findall(r"^    (\S.*)$", prose(page), re.MULTILINE):
+            yield page, line.partition("#")[0]
 
 
 def test_every_command_exists_with_its_options() -> None:
