@@ -142,7 +142,8 @@ def interleaved_makespan(
     """Run every task of an interleaved pipeline as soon as it may."""
     stages = len(forward)
     waiting = [interleaved_order(d, devices, stages // devices, n) for d in range(devices)]
-    clock, end = [0.0] * devices, {}
+    clock = [0.0] * devices
+    end: dict[tuple[str, int, int], float] = {}
     while any(waiting):
         for d in range(devices):
             while waiting[d]:

@@ -50,7 +50,9 @@ REQUESTS = {
     "gpipe": hand(60.0, layout={"pipeline_parallel": 3, "schedule": "gpipe"}),
     "uniform": hand(recompute={"policy": "uniform", "num_layers": 2}),
     "interleaved": hand(
-        layout={"pipeline_parallel": 2, "virtual_stages": 2}, recompute={"policy": "full"}
+        training={"global_batch_size": 4},
+        layout={"pipeline_parallel": 2, "virtual_stages": 2},
+        recompute={"policy": "full"},
     ),
     "misfit": hand(30.0, recompute={"policy": "none"}),
     "model": small(
