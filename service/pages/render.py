@@ -65,15 +65,16 @@ def streamed(template: str, key: Hashable, context: dict[str, Any]) -> Response:
 
 
 def _pieces(template: str, key: Hashable, context: dict[str, Any]) -> Iterator[str]:
-    sent, waiting = [], ""
+    sent: list[str] = []
+    waiting: list[str] = []
     for piece in _environment().get_template(template).generate(context):
-        waiting += piece
-        if waiting.endswith(_FLUSH):
-            sent.append(waiting)
-            yield waiting
-            waiting = ""
-    sent.append(waiting)
-    yield waiting
+        waiting.append(piece)
+        if piece.endswith(_FLUSH):
+            sent.append("".join(waiting))  # joined, not added: a Markup would escape what is added
+            waiting.clear()
+            yield sent[-1]
+    sent.append("".join(waiting))
+    yield sent[-1]
     with _keeping:
         while len(_kept) >= _MOST_KEPT:
             del _kept[next(iter(_kept))]

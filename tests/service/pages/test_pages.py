@@ -85,6 +85,8 @@ def test_the_page_of_a_plan_says_the_answer_and_the_proof(
     assert "No plan that the request admits takes less than" in text
     assert "curl -sS http://testserver/v1/plans" in text
     assert text.count('<svg class="picture"') >= 6
+    assert "&lt;section" not in text
+    assert text == client.get(f"/plans/{plan_ids[0]}").text  # kept, and the same
 
 
 def test_an_infeasible_plan_says_who_misses_how_much(
