@@ -14,9 +14,10 @@ from solver.cluster.cluster import cluster_from_request, memory_capacity
 from solver.costs.model import pipeline_costs, work
 from solver.costs.pipeline import PipelineCosts, Work
 from solver.costs.profile import profile_costs
-from solver.errors import BadRequest
+from solver.errors import BadRequest, IllegalLayout
 from solver.layouts import Layout, layouts, profile_layout
-from solver.request import LayoutRequest, Model, Overlap, PlanRequest, Profile
+from solver.partition.policy_menu import policy_menu
+from solver.request import Granularity, LayoutRequest, Model, Overlap, PlanRequest, Policy, Profile
 from solver.workload.architecture import Architecture
 from solver.workload.catalogue import architecture
 from solver.workload.huggingface import architecture_from_huggingface
@@ -60,11 +61,32 @@ def question(request: PlanRequest) -> Question:
             field="recompute.overlap",
             hint="Leave it out, or give off.",
         )
+    asked = _of_model(request)
+    _check_policy(asked)
+    return asked
+
+
+def _of_model(request: PlanRequest) -> Question:
     if request.model.profile is not None:
         return _of_profile(request, request.model.profile)
     if request.model.megatron_args is not None:
         return _of_megatron(request, request.model.megatron_args)
     return _of_architecture(request, _architecture(request.model))
+
+
+def _check_policy(asked: Question) -> None:
+    """Refuse at once a policy that lacks a number, or names modules that no layer has.
+
+    Raises:
+        BadRequest: The policy cannot be followed on this model.
+    """
+    recompute = asked.request.recompute
+    if recompute.policy not in _COMPLETE_POLICIES:
+        policy_menu(asked.costs(asked.layouts[0]), recompute)
+
+
+_COMPLETE_POLICIES = frozenset({Policy.OPTIMAL, Policy.NONE, Policy.FULL, Policy.ADAPIPE})
+"""Policies that need nothing more than their name."""
 
 
 def _architecture(model: Model) -> Architecture:
@@ -115,23 +137,40 @@ def _of_profile(request: PlanRequest, profile: Profile) -> Question:
             field="training.global_batch_size",
             hint="Give training.global_batch_size; with a profile it counts micro-batches.",
         )
+    if request.solver.granularity is not Granularity.LAYER:
+        raise BadRequest(
+            "A profile is cut between its blocks only.",
+            field="solver.granularity",
+            hint="Leave it out; give the halves of a layer as blocks of their own.",
+        )
     costs = profile_costs(profile, micro_batches, memory_capacity(request.cluster))
     return Question(
         request=request,
-        layouts=tuple(_profile_layouts(request, len(costs.sequence))),
+        layouts=tuple(_profile_layouts(request, len(costs.sequence), micro_batches)),
         costs=lambda _: costs,
         work=lambda _: None,
     )
 
 
-def _profile_layouts(request: PlanRequest, blocks: int) -> list[Layout]:
-    """The asked number of stages, or where it is free every number that the devices allow."""
+def _profile_layouts(request: PlanRequest, blocks: int, micro_batches: int) -> list[Layout]:
+    """The asked number of stages, or where it is free every number that the devices allow.
+
+    Raises:
+        BadRequest: No number of stages is legal; the error is the largest one's.
+    """
     asked, cluster = request.layout, request.cluster
     if asked.pipeline_parallel is not None or cluster.nodes is None:
-        return [profile_layout(asked, blocks)]
+        return [profile_layout(asked, blocks, micro_batches)]
     devices = cluster.nodes * (cluster.devices_per_node or 1)
-    sizes = range(1, min(devices, blocks // (asked.virtual_stages or 1)) + 1)
-    return [profile_layout(_with_stages(asked, stages), blocks) for stages in sizes]
+    legal, illegal = [], []
+    for stages in range(1, min(devices, blocks) + 1):
+        try:
+            legal.append(profile_layout(_with_stages(asked, stages), blocks, micro_batches))
+        except IllegalLayout as error:
+            illegal.append(error)
+    if not legal:
+        raise illegal[-1]
+    return legal
 
 
 def _with_stages(asked: LayoutRequest, stages: int) -> LayoutRequest:

@@ -74,15 +74,16 @@ def memory_capacity(asked: request.Cluster) -> float:
         UnknownName: No such device.
     """
     _only_known_forms(asked)
+    unit = None if asked.device is None else device(asked.device)
     if asked.memory_bytes is not None:
         return asked.memory_bytes
-    if asked.device is None:
+    if unit is None:
         raise BadRequest(
             "The memory of the devices is not given.",
             field="cluster.memory_bytes",
             hint="Give cluster.memory_bytes, or a cluster.device of the catalogue.",
         )
-    return device(asked.device).memory_bytes
+    return unit.memory_bytes
 
 
 def _only_known_forms(asked: request.Cluster) -> None:

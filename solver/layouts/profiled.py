@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from solver.errors import BadRequest, IllegalLayout
 from solver.layouts.layout import Layout
-from solver.request import LayoutRequest
+from solver.request import LayoutRequest, ScheduleName
 
 
-def profile_layout(asked: LayoutRequest, blocks: int) -> Layout:
+def profile_layout(asked: LayoutRequest, blocks: int, micro_batches: int) -> Layout:
     """The layout of a profile of ``blocks`` blocks.
 
     The profile's costs are already those of one device, so the other sizes are only carried along.
 
     Raises:
         BadRequest: ``pipeline_parallel`` is not given; a profile leaves it to the caller.
-        IllegalLayout: More stages than blocks, or virtual stages without a pipeline.
+        IllegalLayout: More stages than blocks, virtual stages without a pipeline or without an
+            interleaved schedule, or groups of micro-batches that such a schedule cannot take.
     """
     stages = asked.pipeline_parallel
     if stages is None:
@@ -38,6 +39,8 @@ def profile_layout(asked: LayoutRequest, blocks: int) -> Layout:
             field="layout.virtual_stages",
             hint=f"Nearest legal value: {1 if stages == 1 else blocks // stages}.",
         )
+    if chunks > 1:
+        _check_interleaving(asked, stages, micro_batches)
     return Layout(
         tensor_parallel=asked.tensor_parallel or 1,
         pipeline_parallel=stages,
@@ -50,4 +53,34 @@ def profile_layout(asked: LayoutRequest, blocks: int) -> Layout:
         zero_stage=1 if asked.zero_stage is None else asked.zero_stage,
         schedule="1f1b" if asked.schedule is None else asked.schedule.value,
         interleaving_group=asked.interleaving_group or 0,
+    )
+
+
+def _check_interleaving(asked: LayoutRequest, stages: int, micro_batches: int) -> None:
+    """No group of micro-batches smaller than the pipeline: its order could wait for itself."""
+    if asked.schedule is ScheduleName.GPIPE:
+        raise IllegalLayout(
+            "GPipe has no interleaved form; virtual stages need 1F1B.",
+            field="layout.schedule",
+            hint="Nearest legal value: 1f1b.",
+        )
+    group = asked.interleaving_group or stages
+    if group >= stages and not 0 < micro_batches % group < stages:
+        return
+    if asked.interleaving_group:
+        raise IllegalLayout(
+            f"Groups of {group} micro-batches do not suit {micro_batches} micro-batches on "
+            f"{stages} pipeline devices: no group may be smaller than the pipeline.",
+            field="layout.interleaving_group",
+            hint=f"Leave it out, or give {stages} or more.",
+        )
+    below = micro_batches // stages * stages
+    nearest = [str(count) for count in (below, below + stages) if count]
+    raise IllegalLayout(
+        f"An interleaved schedule takes its micro-batches in rounds of the {stages} pipeline "
+        f"stages; {micro_batches} micro-batches are not a multiple.",
+        field="training.global_batch_size",
+        hint=f"Nearest legal values: {' or '.join(nearest)}."
+        if len(nearest) > 1
+        else f"Nearest legal value: {nearest[0]}.",
     )

@@ -1,0 +1,69 @@
+"""What a request asks: what cannot be answered is refused before anything is solved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from solver.errors import BadRequest
+from solver.question import question
+from solver.request import PlanRequest
+from tests.solver.requests import HAND
+
+NAMED: dict[str, Any] = {
+    "model": {"name": "llama-3.1-8b"},
+    "cluster": {"device": "H100-SXM5-80GB", "nodes": 1, "devices_per_node": 8},
+    "training": {"sequence_length": 8192, "global_batch_size": 64},
+}
+
+
+def asked(base: dict[str, Any], **parts: dict[str, Any]) -> PlanRequest:
+    """The request with fields of its parts replaced."""
+    changed = {name: {**base.get(name, {}), **part} for name, part in parts.items()}
+    return PlanRequest.model_validate({**base, **changed})
+
+
+@pytest.mark.parametrize("base", [HAND, NAMED], ids=["profile", "named"])
+@pytest.mark.parametrize(
+    ("recompute", "field"),
+    [
+        ({"policy": "block"}, "recompute.num_layers"),
+        ({"policy": "uniform", "num_layers": 0}, "recompute.num_layers"),
+        ({"policy": "selective", "modules": ["nonsense"]}, "recompute.modules[0]"),
+        ({"policy": "lynx-heu"}, "recompute.policy"),
+    ],
+)
+def test_a_policy_that_cannot_be_followed_is_refused_with_its_field(
+    base: dict[str, Any], recompute: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(BadRequest) as error:
+        question(asked(base, recompute=recompute))
+    assert (error.value.field, bool(error.value.hint)) == (field, True)
+
+
+@pytest.mark.parametrize(
+    ("parts", "field"),
+    [
+        ({"solver": {"granularity": "half"}}, "solver.granularity"),
+        ({"cluster": {"device": "H1000"}}, "cluster.device"),
+        ({"layout": {"virtual_stages": 2, "schedule": "gpipe"}}, "layout.schedule"),
+        ({"layout": {"virtual_stages": 2, "interleaving_group": 1}}, "layout.interleaving_group"),
+    ],
+)
+def test_what_a_profile_cannot_mean_is_refused_with_its_field(
+    parts: dict[str, dict[str, Any]], field: str
+) -> None:
+    with pytest.raises(BadRequest) as error:
+        question(asked(HAND, **parts))
+    assert (error.value.field, bool(error.value.hint)) == (field, True)
+
+
+def test_a_profile_with_virtual_stages_is_asked_on_every_number_of_devices_that_suits() -> None:
+    request = asked(
+        HAND,
+        cluster={"nodes": 1, "devices_per_node": 8},
+        training={"global_batch_size": 4},
+        layout={"pipeline_parallel": None, "virtual_stages": 2},
+    )
+    assert [layout.pipeline_parallel for layout in question(request).layouts] == [2]
