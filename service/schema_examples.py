@@ -63,6 +63,7 @@ def _documents() -> Iterator[tuple[type[BaseModel], Any]]:
     yield PlanDocument, {"id": plan["id"], "status": "running", "progress": _PROGRESS}
     yield PlanDocument, {"id": plan["id"], "status": "infeasible", "shortfall": _shortfall(plan)}
     yield PlanDocument, {"id": plan["id"], "status": "succeeded", "exports": [_EXPORT]}
+    yield PlanDocument, plan | {"alternatives": [_alternative(plan)]}
     yield Evaluation, sample("evaluation")
     yield Problem, _PROBLEM
     yield PlanList, {"plans": [_summary(plan)], "next": None}
@@ -106,6 +107,15 @@ def _summary(plan: Mapping[str, Any]) -> dict[str, Any]:
         "gap": plan["gap"],
         "created_at": 1_796_040_000.0,
         "finished_at": 1_796_040_000.2,
+    }
+
+
+def _alternative(plan: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "layout": plan["layout"],
+        "iteration_seconds": None,
+        "lower_bound_seconds": 1.1 * plan["iteration_seconds"],
+        "slower": 0.1,
     }
 
 
