@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
-from solver.cluster.cluster import cluster_from_request, memory_capacity
+from solver.cluster.cluster import Cluster, FabricBasis, cluster_from_request, memory_capacity
 from solver.costs.model import pipeline_costs, work
 from solver.costs.pipeline import PipelineCosts, Work
 from solver.costs.profile import profile_costs
@@ -115,7 +115,19 @@ def _of_architecture(
             implementation=implementation,
         ),
         work=lambda layout: work(model, cluster, training, layout),
+        notes=_fabric_notes(request, cluster),
     )
+
+
+def _fabric_notes(request: PlanRequest, cluster: Cluster) -> list[str]:
+    """What to know of a network whose description states no rate."""
+    if not request.cluster.fabric or cluster.fabric_basis is not FabricBasis.DEVICE_DEFAULT:
+        return []
+    return [
+        f"No rate could be read from cluster.fabric; {cluster.inter_node_bytes_per_second:.3g} "
+        "bytes per second and device, usual for the device, were taken. "
+        "cluster.inter_node_bytes_per_second states another."
+    ]
 
 
 def _of_megatron(request: PlanRequest, arguments: Mapping[str, JsonValue] | str) -> Question:

@@ -67,3 +67,13 @@ def test_a_profile_with_virtual_stages_is_asked_on_every_number_of_devices_that_
         layout={"pipeline_parallel": None, "virtual_stages": 2},
     )
     assert [layout.pipeline_parallel for layout in question(request).layouts] == [2]
+
+
+def test_a_network_that_could_not_be_read_is_said() -> None:
+    def notes(**cluster: str | float) -> list[str]:
+        return question(asked(NAMED, cluster=cluster)).notes
+
+    assert "cluster.fabric" in notes(fabric="some very fast cables")[0]
+    assert not notes()
+    assert not notes(fabric="400 Gb/s per GPU")
+    assert not notes(fabric="some very fast cables", inter_node_bytes_per_second=5e10)
