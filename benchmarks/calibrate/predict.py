@@ -12,12 +12,12 @@ from functools import lru_cache
 import numpy as np
 
 from benchmarks.published import Published
-from solver.partition.even import even_cuts
 from solver.cluster.cluster import Cluster, cluster_from_request
 from solver.costs.calibration import Calibration, family_name, software_of
 from solver.costs.model import pipeline_costs
 from solver.costs.pipeline import Block, PipelineCosts
 from solver.layouts.layout import Layout
+from solver.partition.even import even_cuts
 from solver.recompute.policies import full, selective
 from solver.request import Policy, Recompute
 from solver.schedules import ScheduleGraph, StageTimes, make_schedule, schedule_graph, simulate
