@@ -278,5 +278,10 @@ class PlanRequest(Strict):
 
 
 def canonical(request: PlanRequest) -> dict[str, Any]:
-    """The request with every default filled, in a form whose JSON identifies it."""
-    return request.model_dump(mode="json")
+    """The request in a form whose JSON identifies it: every default filled.
+
+    Megatron-LM's flags fill what the request leaves out, so there what was left out stays out: the
+    same question with a default spelt out may have another answer.
+    """
+    flags = request.model.megatron_args is not None
+    return request.model_dump(mode="json", exclude_unset=flags)

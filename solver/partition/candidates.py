@@ -45,23 +45,38 @@ class Candidates:
     after_last: Floats
 
     @classmethod
-    def all(cls, signatures: Signatures, totals: RunTotals, stages: int) -> Candidates:
-        """Every run that leaves each other stage at least one block, before any recompute."""
+    def all(
+        cls,
+        signatures: Signatures,
+        totals: RunTotals,
+        stages: int,
+        longest: float = np.inf,
+    ) -> Candidates:
+        """Every run that leaves each other stage at least one block, before any recompute.
+
+        Args:
+            signatures: The runs of the sequence.
+            totals: What each adds up to.
+            stages: Number of stages V.
+            longest: Forward and backward seconds from which on a run is left out.
+        """
         length = len(signatures.of_run) - 1
-        offset = np.append(np.arange(stages), length)
-        width = np.arange(length - stages + 1)
-        start = np.minimum(offset[:-1, None] + width, length)
-        stop = np.minimum(offset[1:, None] + width, length)
+        low, high = _positions(signatures, totals, stages, longest)
+        width = np.arange(int((high - low).max()) + 1)
+        start = np.minimum(low[:-1, None] + width, length)
+        stop = np.minimum(low[1:, None] + width, length)
         runs = signatures.of_run[start[:, :, None], stop[:, None, :]]
-        alive = runs >= 0
-        alive[0, 1:, :] = False
-        alive[-1, :, 1:] = False
+        inside = low[:, None] + width <= high[:, None]
+        alive = (runs >= 0) & inside[:-1, :, None] & inside[1:, None, :]
+        forward, backward = totals.forward[runs], totals.backward[runs]
+        if np.isfinite(longest):
+            alive &= forward + backward < longest
         return cls(
-            offset=offset,
+            offset=low,
             runs=runs,
             alive=alive,
-            forward=totals.forward[runs],
-            backward=totals.backward[runs],
+            forward=forward,
+            backward=backward,
             step=_spread(totals.step, runs),
             before_first=_spread(totals.before_first, runs),
             after_last=_spread(totals.after_last, runs),
@@ -122,6 +137,29 @@ class Candidates:
     def index(self, stage: int, cut: Cut) -> tuple[int, int]:
         """The index of a run of the stage's window."""
         return cut[0] - int(self.offset[stage]), cut[1] - int(self.offset[stage + 1])
+
+
+def _positions(
+    signatures: Signatures, totals: RunTotals, stages: int, longest: float
+) -> tuple[Index, Index]:
+    """First and last position of every cut when no run reaches ``longest``; shape (V + 1,)."""
+    length = len(signatures.of_run) - 1
+    if np.isfinite(longest):
+        passes = totals.forward + totals.backward
+        loads = np.concatenate([[0.0], passes[signatures.of_run[0, 1:]]])
+        furthest = np.searchsorted(loads, loads[:-1] + longest * (1 + 1e-9), side="right") - 1
+        furthest = np.append(np.maximum(furthest, np.arange(1, length + 1)), length)
+    else:
+        furthest = np.full(length + 1, length)
+    stage = np.arange(stages + 1)
+    low, high = stage.copy(), length - (stages - stage)
+    low[-1] = high[-1] = length
+    high[0] = 0
+    for at in range(1, stages):
+        high[at] = min(high[at], furthest[high[at - 1]])
+    for at in reversed(range(1, stages)):
+        low[at] = max(low[at], int(np.argmax(furthest >= low[at + 1])))
+    return low, np.maximum(high, low)
 
 
 def _spread(values: Floats, runs: Index) -> Floats:

@@ -93,8 +93,8 @@ class FreeMenu(Menu):
         return np.stack([states + (flight * kept + working).min(axis=1) for flight in in_flight])
 
     def slowest(self, counts: Index) -> Floats:
-        """Every block at its least kept bytes."""
-        return np.asarray(counts @ np.array([front.seconds[0] for front in self._frontiers]))
+        """Every block at its slowest choice."""
+        return np.asarray(counts @ np.array([front.seconds.max() for front in self._frontiers]))
 
     def parts(self, mix: Mix) -> tuple[Part, ...]:
         """The choices behind a mix."""

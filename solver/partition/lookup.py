@@ -6,7 +6,7 @@ import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.candidates import Candidates, Cut
-from solver.partition.menu import Menu, Mix
+from solver.partition.menu import Index, Menu, Mix
 from solver.partition.runs import run_totals, signatures
 from solver.schedules import Schedule, StageTimes
 from solver.schedules.simulate import Floats
@@ -21,9 +21,20 @@ class RunLookup:
         self._totals = run_totals(costs, self._signatures.counts)
         self._in_flight = np.array([schedule.in_flight(s) for s in range(schedule.stages)])
 
-    def candidates(self) -> Candidates:
-        """Every run, before any recompute."""
-        return Candidates.all(self._signatures, self._totals, self._stages)
+    def candidates(self, longest: float = np.inf) -> Candidates:
+        """Every run that takes less than ``longest``, before any recompute."""
+        return Candidates.all(self._signatures, self._totals, self._stages, longest)
+
+    def cautious_times(self, plan: tuple[Cut, ...], capacity_bytes: float) -> StageTimes | None:
+        """Times that no mix of a plan exceeds; None if one of its stages cannot fit."""
+        chosen = np.array([self._signatures.of_run[cut] for cut in plan])
+        counts, states = self._signatures.counts[chosen], self._totals.states[chosen]
+        for stage in range(self._stages):
+            one = slice(stage, stage + 1)
+            needed = self._menu.least_bytes(counts[one], states[one], self._in_flight[one])
+            if needed[0, 0] > capacity_bytes * (1 + 1e-12):
+                return None
+        return self._times(chosen[None], self._menu.slowest(counts)[None])
 
     def least_bytes(self, candidates: Candidates) -> Floats:
         """Bytes that every run needs at least, shape (V, W, W)."""
@@ -52,7 +63,7 @@ class RunLookup:
         return backward
 
     def slowest(self, candidates: Candidates) -> Floats:
-        """Recompute seconds where every block keeps as little as it can, shape (V, W, W)."""
+        """Recompute seconds that no mix of a run exceeds, shape (V, W, W)."""
         return np.asarray(self._menu.slowest(self._signatures.counts)[candidates.runs])
 
     def mix(self, stage: int, cut: Cut) -> Mix | None:
@@ -74,6 +85,9 @@ class RunLookup:
                 for plan in plans
             ]
         )
+        return self._times(chosen, recompute)
+
+    def _times(self, chosen: Index, recompute: Floats) -> StageTimes:
         totals = self._totals
         return StageTimes(
             forward=totals.forward[chosen],

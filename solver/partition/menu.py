@@ -87,4 +87,4 @@ class Menu(ABC):
 
     @abstractmethod
     def slowest(self, counts: Index) -> Floats:
-        """Recompute seconds of runs that keep as little as they can; shape (runs,)."""
+        """Recompute seconds that no mix of a run exceeds; shape (runs,)."""

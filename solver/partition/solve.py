@@ -68,12 +68,14 @@ class PartitionProblem:
         self._costs, self._schedule = costs, schedule
         self._runs = RunLookup(costs, menu, schedule)
         self._own = own_paths(schedule, costs.send_seconds)
-        everything = self._runs.candidates()
-        fits = self._runs.least_bytes(everything) <= costs.capacity_bytes * (1 + 1e-12)
-        self._candidates = replace(everything, alive=everything.alive & fits)
-        self._bounds = plan_bounds(self._candidates, self._own)
         self._best: tuple[float, tuple[Cut, ...]] = (np.inf, ())
-        self._pruned_at = np.inf  # every plan with a dropped run is at least this slow
+        # Every plan with a dropped run is at least this slow. Runs that take longer by themselves
+        # than a plan that is surely there are never made.
+        self._pruned_at = self._surely_reached()
+        candidates = self._runs.candidates(self._pruned_at * (1 + EXACT) / schedule.micro_batches)
+        fits = self._runs.least_bytes(candidates) <= costs.capacity_bytes * (1 + 1e-12)
+        self._candidates = replace(candidates, alive=candidates.alive & fits)
+        self._bounds = plan_bounds(self._candidates, self._own)
         self._rows: list[Path] = []
         self._rounds = 0
 
@@ -85,7 +87,7 @@ class PartitionProblem:
     @property
     def bound(self) -> float:
         """Proved for every plan of this layout, recompute left out."""
-        return float(self._bounds.min()) + self._costs.fixed_seconds
+        return min(float(self._bounds.min()), self._pruned_at) + self._costs.fixed_seconds
 
     def solve(
         self,
@@ -121,7 +123,7 @@ class PartitionProblem:
     def _narrow_and_solve(self, relative_gap: float) -> float:
         """Steps 1 to 4; a bound of every plan that was not dropped."""
         self._try([self._even_plan()])
-        candidates = self._drop(self._not_too_long(self._candidates))
+        candidates = self._drop(self._candidates)
         self._try([plan for plan in [self._cautious_plan(candidates)] if plan])
         candidates = self._drop(candidates)
         candidates = candidates.with_backward(self._runs.optimistic(candidates))
@@ -187,17 +189,15 @@ class PartitionProblem:
         edges = np.linspace(0, len(self._costs.sequence), self._schedule.stages + 1)
         return tuple(itertools.pairwise(edges.round().astype(int).tolist()))
 
-    def _not_too_long(self, candidates: Candidates) -> Candidates:
-        """Drop runs that by themselves, for every micro-batch, take longer than the best plan."""
-        alone = self._schedule.micro_batches * (candidates.forward + candidates.backward)
-        kept = candidates.alive & (alone < self._limit())
-        if kept.sum() == candidates.alive.sum():
-            return candidates
-        self._pruned_at = min(self._pruned_at, self._limit())
-        return candidates.keeping(kept & candidates.connected(kept))
+    def _surely_reached(self) -> float:
+        """Makespan of the even plan at its slowest; infinite if it does not fit."""
+        times = self._runs.cautious_times(self._even_plan(), self._costs.capacity_bytes)
+        if times is None:
+            return np.inf
+        return float(simulate(schedule_graph(self._schedule), times).makespan[0])
 
     def _cautious_plan(self, candidates: Candidates) -> tuple[Cut, ...]:
-        """A plan of least bottleneck as if every block were recomputed."""
+        """A plan of least bottleneck as if every block took its slowest choice."""
         slowest = self._runs.slowest(candidates)
         slow = candidates.with_backward(candidates.backward + slowest)
         bounds = plan_bounds(slow, self._own)
