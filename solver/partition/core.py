@@ -27,7 +27,7 @@ PRECISE = 1e-9
 FIRST_MOVES = 24
 """Moves per kind among which a first mix is looked for."""
 
-MOST_NODES = 150
+MOST_NODES = 40
 """Enumerated mixes beyond which summing up is quicker."""
 
 
@@ -119,7 +119,8 @@ class Core:
         Its bound is below it only where even summing up had to stop.
         """
         self._improve_to(known)
-        self._greedy()
+        if not math.isfinite(known):
+            self._greedy()
         # Moves of high reduced cost first: they are few, and the cheap ones fill what is left.
         self._moves = sorted(
             (move for kind in self._kinds for move in kind.moves(self._limit)),

@@ -35,6 +35,9 @@ from solver.recompute.frontier import Frontier
 SPANS = 8
 """Spans of working memory that the vectorised bounds tell apart."""
 
+FEW_VALUES = 64
+"""Values of working memory up to which all are bounded at once instead of in spans."""
+
 LARGE = 300
 """Choices of all kinds beyond which only the most promising values are decided."""
 
@@ -122,7 +125,10 @@ class FreeMenu(Menu):
                 bound, _ = self._lagrangian(counts, kinds, high, float(widths[low]))
                 heappush(spans, (bound, low, high))
 
-        enter(0, len(self._values) - 1)
+        if len(self._values) <= FEW_VALUES:
+            spans = self._all_values(counts, kinds, widths)
+        else:
+            enter(0, len(self._values) - 1)
         best: Mix | None = None
         decisions = 0
         while spans:
@@ -141,6 +147,18 @@ class FreeMenu(Menu):
             if mix is not None:
                 best = mix
         return best
+
+    def _all_values(
+        self, counts: Index, kinds: Index, widths: Floats
+    ) -> list[tuple[float, int, int]]:
+        """Every value as a span of its own, with its bound, where it has room."""
+        prices, phi = self._levels.table()
+        least = counts[kinds] @ self._least[kinds]
+        room = np.flatnonzero(widths * (1 + ROUNDING) >= least)
+        value = np.tensordot(counts[kinds].astype(np.float64), phi[kinds][:, room], axes=1)
+        value -= widths[room, None] * prices[room]
+        bounds = np.maximum(value.max(axis=1, initial=0.0), 0.0).tolist()
+        return sorted((bound, at, at) for bound, at in zip(bounds, room.tolist(), strict=True))
 
     def _lagrangian(self, counts: Index, kinds: Index, at: int, width: float) -> tuple[float, int]:
         """The bound of one value's choices within a width, and the price that gives it."""

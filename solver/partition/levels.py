@@ -44,12 +44,31 @@ class Levels:
             ]
         )
         self._made: dict[int, Level] = {}
+        self._table: tuple[Floats, Floats] | None = None
 
     def at(self, place: int) -> Level:
         """The choices within the value at that place."""
         if place not in self._made:
             self._made[place] = self._make(float(self.values[place]) * (1 + ROUNDING))
         return self._made[place]
+
+    def table(self) -> tuple[Floats, Floats]:
+        """All levels side by side: prices (values, prices) and phi (kinds, values, prices).
+
+        Shorter levels repeat their last price; ``phi`` is zero where no choice is admitted, which
+        ``least`` tells.
+        """
+        if self._table is None:
+            made = [self.at(place) for place in range(len(self.values))]
+            most = max(len(level.prices) for level in made)
+            prices = np.empty((len(made), most))
+            phi = np.empty((len(self._frontiers), len(made), most))
+            for row, level in enumerate(made):
+                padded = np.minimum(np.arange(most), len(level.prices) - 1)
+                prices[row] = level.prices[padded]
+                phi[:, row] = np.where(np.isfinite(level.phi), level.phi, 0.0)[:, padded]
+            self._table = prices, phi
+        return self._table
 
     def _make(self, limit: float) -> Level:
         admitted = tuple(np.flatnonzero(peak <= limit) for peak in self._peaks)

@@ -15,11 +15,12 @@ MOST = 16
 
 
 def neighbours(
-    plan: tuple[Cut, ...], candidates: Candidates, paths: OwnPaths
+    plan: tuple[Cut, ...], candidates: Candidates, paths: OwnPaths, limit: float
 ) -> list[tuple[Cut, ...]]:
     """Plans with the cuts i .. j moved by one block either way: stage i gains, j + 1 loses one.
 
-    Of all such plans those of least own-path bound are returned, at most ``MOST``.
+    Of all such plans those of least own-path bound are returned, at most ``MOST``, and none whose
+    bound reaches ``limit``: it cannot be faster than that.
     """
     stages = len(plan)
     if stages == 1:
@@ -42,7 +43,7 @@ def neighbours(
     edges = edges[(np.diff(edges, axis=1) > 0).all(axis=1)]
     value = _own_path_bound(edges, candidates, paths)
     best = np.argsort(value, kind="stable")[:MOST]
-    best = best[np.isfinite(value[best])]
+    best = best[value[best] < limit]
     return [tuple(itertools.pairwise(row)) for row in edges[best].tolist()]
 
 

@@ -69,10 +69,10 @@ class PartitionProblem:
         self._runs = RunLookup(costs, menu, schedule)
         self._own = own_paths(schedule, costs.send_seconds)
         self._best: tuple[float, tuple[Cut, ...]] = (np.inf, ())
-        # Every plan with a dropped run is at least this slow. Runs that take longer by themselves
-        # than a plan that is surely there are never made.
-        self._pruned_at = self._surely_reached()
-        candidates = self._runs.candidates(self._pruned_at * (1 + EXACT) / schedule.micro_batches)
+        # A plan of this makespan is surely there: runs that take longer by themselves are never
+        # made. Every plan with a dropped run is at least as slow as ``_pruned_at``.
+        self._surely = self._pruned_at = self._surely_reached() * (1 + EXACT)
+        candidates = self._runs.candidates(self._surely / schedule.micro_batches)
         fits = self._runs.least_bytes(candidates) <= costs.capacity_bytes * (1 + 1e-12)
         self._candidates = replace(candidates, alive=candidates.alive & fits)
         self._bounds = plan_bounds(self._candidates, self._own)
@@ -122,9 +122,9 @@ class PartitionProblem:
 
     def _narrow_and_solve(self, relative_gap: float) -> float:
         """Steps 1 to 4; a bound of every plan that was not dropped."""
-        self._try([self._even_plan()])
-        candidates = self._drop(self._candidates)
-        self._try([plan for plan in [self._cautious_plan(candidates)] if plan])
+        candidates = self._candidates
+        if not np.isfinite(self._surely):
+            self._try([plan for plan in [self._cautious_plan(candidates)] if plan])
         candidates = self._drop(candidates)
         candidates = candidates.with_backward(self._runs.optimistic(candidates))
         self._first_plans(candidates)
@@ -206,14 +206,14 @@ class PartitionProblem:
     def _improve(self, candidates: Candidates) -> None:
         """Move blocks between stages, judged by the own-paths first, while that helps."""
         while self._best[1] and time.monotonic() < self._deadline:
-            if not self._try(neighbours(self._best[1], candidates, self._own)):
+            if not self._try(neighbours(self._best[1], candidates, self._own, self._limit())):
                 return
 
     # -- bounds -----------------------------------------------------------------------------
 
     def _limit(self) -> float:
         """Makespan that a plan must beat to matter."""
-        return min(self._best[0] * (1 - EXACT), self._cutoff)
+        return min(self._best[0] * (1 - EXACT), self._cutoff, self._surely)
 
     def _drop(self, candidates: Candidates) -> Candidates:
         """Drop runs whose plans are all too slow, until nothing changes."""
