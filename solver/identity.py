@@ -8,11 +8,26 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 
 from solver.request import PlanRequest, canonical
 
-SOLVER_VERSION = "1"
+ANSWERS = 1
 """Raised whenever the same request may get another answer: costs, bounds or search changed."""
+
+
+def _data_digest() -> str:
+    """A hash of the solver's data files: devices, models, calibrations."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parent
+    for path in sorted([*root.rglob("*.json"), *root.rglob("*.csv")]):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0")
+        digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()[:8]
+
+
+SOLVER_VERSION = f"{ANSWERS}-{_data_digest()}"
+"""What an answer depends on beside its request: the code's word for it, and all its data."""
 
 
 def plan_id(request: PlanRequest) -> str:

@@ -212,12 +212,19 @@ def _plan(
             found.schedule,
             assess(found.costs, found.schedule, stages),
             lambda costs: policy_menu(costs, asked.request.recompute),
-            solve_again=found.partition.engine != "moves",
+            solve_again=_is_quick(found),
         ),
         alternatives=answer.alternatives(outcome.losers, checked.iteration_seconds),
         exports=exports,
         solver=_report(outcome, time.perf_counter() - started),
     )
+
+
+def _is_quick(found: Found) -> bool:
+    """Whether the winner's partition is solved again in no time: decided by size, not by clock."""
+    blocks, stages = len(found.costs.sequence), found.schedule.stages
+    passes = stages * found.schedule.micro_batches
+    return found.schedule.virtual_stages == 1 and blocks * stages <= 8_192 and passes <= 65_536
 
 
 def _no_plan(request: PlanRequest, outcome: Outcome, seconds: float) -> answers.Plan:

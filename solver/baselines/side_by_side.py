@@ -18,6 +18,9 @@ from solver.schedules import Schedule
 
 _AMPLE_BYTES = 1e24
 
+MOST_RUNS = 500_000
+"""Runs beyond which the methods that tabulate them all are left out."""
+
 Stages = tuple[Stage, ...] | None
 Method = Callable[[PipelineCosts, Schedule], Stages]
 
@@ -28,11 +31,14 @@ def baselines(
     """Each baseline's time and memory under the plan's own layout.
 
     ``none``, ``full`` and ``selective`` are shown whether or not they fit. Methods for one stage
-    per device are left out of interleaved pipelines.
+    per device are left out of interleaved pipelines, and those that tabulate every run of blocks
+    out of very large ones.
     """
     found = {}
     for name, entry in _METHODS.items():
         if schedule.virtual_stages > 1 and not entry.interleaved:
+            continue
+        if entry.tabulates and _table_size(costs, schedule) > MOST_RUNS:
             continue
         stages = entry.method(costs, schedule)
         if stages is None:
@@ -47,6 +53,12 @@ def baselines(
             note=entry.note,
         )
     return found
+
+
+def _table_size(costs: PipelineCosts, schedule: Schedule) -> int:
+    """Runs that a table of all stages holds."""
+    width = len(costs.sequence) - schedule.stages + 1
+    return schedule.stages * width * width
 
 
 def _policy(recompute: Recompute) -> Method:
@@ -85,6 +97,7 @@ class _Entry:
     method: Method
     note: str
     interleaved: bool = False
+    tabulates: bool = False
 
 
 _METHODS = {
@@ -110,5 +123,6 @@ _METHODS = {
         _sum_and_bottleneck,
         "The best recompute per stage, cuts by the sum of stage times plus (n - 1) times the "
         "longest, as Alpa and Aceso weigh them.",
+        tabulates=True,
     ),
 }

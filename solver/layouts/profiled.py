@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from solver.errors import BadRequest, IllegalLayout
 from solver.layouts.layout import Layout
+from solver.layouts.rules import MOST_MICRO_BATCHES, MOST_PASSES
 from solver.request import LayoutRequest, ScheduleName
 
 
@@ -38,6 +39,14 @@ def profile_layout(asked: LayoutRequest, blocks: int, micro_batches: int) -> Lay
             else f"The profile has {blocks} blocks, fewer than the {stages * chunks} stages.",
             field="layout.virtual_stages",
             hint=f"Nearest legal value: {1 if stages == 1 else blocks // stages}.",
+        )
+    if micro_batches > MOST_MICRO_BATCHES or micro_batches * stages * chunks > MOST_PASSES:
+        raise IllegalLayout(
+            f"{micro_batches} micro-batches through {stages * chunks} stages are more than is "
+            "simulated.",
+            field="training.global_batch_size",
+            hint=f"Give {min(MOST_MICRO_BATCHES, MOST_PASSES // (stages * chunks))} or fewer; with "
+            "a profile it counts micro-batches per pipeline.",
         )
     if chunks > 1:
         _check_interleaving(asked, stages, micro_batches)

@@ -12,6 +12,12 @@ from dataclasses import dataclass
 from solver.layouts.layout import Layout
 from solver.layouts.setting import Setting
 
+MOST_MICRO_BATCHES = 16_384
+"""Micro-batches per pipeline and iteration that are simulated; runs have hundreds."""
+
+MOST_PASSES = 1_048_576
+"""Micro-batches times stages that are simulated."""
+
 
 @dataclass(frozen=True)
 class Violation:
@@ -219,6 +225,18 @@ def _interleaving_rounds(layout: Layout, setting: Setting) -> tuple[str, str] | 
     return None
 
 
+def _pipeline_work(layout: Layout, setting: Setting) -> tuple[str, str] | None:
+    count = layout.micro_batches(setting.global_batch_size)
+    passes = count * layout.pipeline_parallel * layout.virtual_stages
+    if count <= MOST_MICRO_BATCHES and passes <= MOST_PASSES:
+        return None
+    return "micro_batch_size", (
+        f"{count} micro-batches through {layout.pipeline_parallel * layout.virtual_stages} stages "
+        f"are more than the {MOST_MICRO_BATCHES} micro-batches and {MOST_PASSES} passes that are "
+        "simulated."
+    )
+
+
 def _rule(
     name: str,
     reason: str,
@@ -293,6 +311,12 @@ RULES: tuple[Rule, ...] = (
         "Each replica takes whole micro-batches.",
         "data_parallel micro_batch_size",
         _micro_batch,
+    ),
+    _rule(
+        "pipeline-work",
+        "Every pass of an iteration is simulated.",
+        "data_parallel micro_batch_size pipeline_parallel virtual_stages",
+        _pipeline_work,
     ),
     _rule(
         "experts-fold",

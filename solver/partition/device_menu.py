@@ -60,7 +60,8 @@ class DeviceMenu:
                 parts = self._by_chunk(found)
                 if menu is self._menus[-1] or self._fits(parts, states):
                     return [self._mix(chunk) for chunk in parts]
-        return None
+        least = [[(k, 0, n) for k, n in enumerate(row) if n] for row in counts.tolist()]
+        return [self._mix(chunk) for chunk in least] if self._fits(least, states) else None
 
     def _by_chunk(self, found: Mix) -> list[list[tuple[int, int, int]]]:
         parts: list[list[tuple[int, int, int]]] = [[] for _ in self._chunks]

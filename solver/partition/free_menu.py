@@ -35,8 +35,8 @@ from solver.recompute.frontier import Frontier
 SPANS = 8
 """Spans of working memory that the vectorised bounds tell apart."""
 
-FEW_VALUES = 64
-"""Values of working memory up to which all are bounded at once instead of in spans."""
+FEW_VALUES = 256
+"""Values of working memory, times kinds, up to which all are bounded at once, not in spans."""
 
 LARGE = 300
 """Choices of all kinds beyond which only the most promising values are decided."""
@@ -125,7 +125,7 @@ class FreeMenu(Menu):
                 bound, _ = self._lagrangian(counts, kinds, high, float(widths[low]))
                 heappush(spans, (bound, low, high))
 
-        if len(self._values) <= FEW_VALUES:
+        if len(self._values) * len(self._frontiers) <= FEW_VALUES:
             spans = self._all_values(counts, kinds, widths)
         else:
             enter(0, len(self._values) - 1)

@@ -152,16 +152,20 @@ class SharedProblem:
 
     def _improve(self, deadline: float) -> None:
         """Even and level cuts first; then single cuts moved by a block while that helps."""
+        self._try(self._first_cuts())
+        while self._best[1] is not None and time.monotonic() < deadline:
+            cuts = self._best[1][0]
+            if not self._try(_moved(cuts)):
+                return
+
+    def _first_cuts(self) -> list[tuple[Cut, ...]]:
+        """Cuts of even layers, of level loads, and of even blocks."""
         loads = np.where(
             self._everything.alive, self._everything.forward + self._everything.backward, np.inf
         )
         level = least_bottleneck_plan(self._everything, loads, loads)
         even = even_split(self._costs, self._schedule.stages)
-        self._try(sorted({level, even, _level_blocks(len(self._costs.sequence), len(level))}))
-        while self._best[1] is not None and time.monotonic() < deadline:
-            cuts = self._best[1][0]
-            if not self._try(_moved(cuts)):
-                return
+        return sorted({level, even, _level_blocks(len(self._costs.sequence), len(level))})
 
     def _try(self, plans: list[tuple[Cut, ...]]) -> bool:
         """Simulate plans with their devices' cheapest mixes; whether the best improved."""
@@ -258,14 +262,21 @@ class SharedProblem:
         )
 
     def _shortfall(self, deadline: float) -> Infeasible:
-        """What the plan of least memory misses, and on which device."""
+        """What a plan of least memory misses, and on which device.
+
+        In small cases it is the plan that misses least; in larger ones the best of the first plans.
+        """
         least = tuple(frontier_of([front.choices[0]]) for front in self._menu.frontiers)
-        result = self._model(least, 1.0).solve_shortfall(max(deadline - time.monotonic(), 1.0))
-        if result.plan is None:
-            return Infeasible(0, 0.0, self._costs.capacity_bytes)
-        needed = [
-            self._needed(result.plan[0], device, least) for device in range(self._schedule.devices)
+        plans = self._first_cuts()
+        if self._is_small():
+            left = max(deadline - time.monotonic(), 1.0)
+            result = self._model(least, 1.0).solve_shortfall(left)
+            plans = [result.plan[0]] if result.plan is not None else plans
+        usages = [
+            [self._needed(cuts, device, least) for device in range(self._schedule.devices)]
+            for cuts in plans
         ]
+        needed = min(usages, key=max)
         worst = int(np.argmax(needed))
         return Infeasible(worst, needed[worst] - self._costs.capacity_bytes, needed[worst])
 

@@ -41,6 +41,9 @@ from solver.schedules import (
     simulate,
 )
 
+SOME_TIME = 1e-290
+"""A makespan that even a pipeline of no work at all stays below."""
+
 SMALL = 400
 """Candidate runs up to which the program is solved to the end whatever gap was asked for."""
 
@@ -71,7 +74,7 @@ class PartitionProblem:
         self._best: tuple[float, tuple[Cut, ...]] = (np.inf, ())
         # A plan of this makespan is surely there: runs that take longer by themselves are never
         # made. Every plan with a dropped run is at least as slow as ``_pruned_at``.
-        self._surely = self._pruned_at = self._surely_reached() * (1 + EXACT)
+        self._surely = self._pruned_at = max(self._surely_reached() * (1 + EXACT), SOME_TIME)
         candidates = self._runs.candidates(self._surely / schedule.micro_batches)
         fits = self._runs.least_bytes(candidates) <= costs.capacity_bytes * (1 + 1e-12)
         self._candidates = replace(candidates, alive=candidates.alive & fits)

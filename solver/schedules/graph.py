@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.errors import SolverFailed
-from solver.schedules.schedule import Order, Schedule, Work
+from solver.schedules.schedule import ByKey, Order, Schedule, Work
 
 Index = npt.NDArray[np.int64]
 
@@ -60,24 +60,11 @@ def schedule_graph(schedule: Schedule) -> ScheduleGraph:
     Raises:
         SolverFailed: If the order deadlocks (a schedule with a bug, never a request).
     """
-    return _graph(_ByKey(schedule))
-
-
-class _ByKey:
-    """A schedule hashed by its key, so that the cache holds one graph per order."""
-
-    def __init__(self, schedule: Schedule) -> None:
-        self.schedule = schedule
-
-    def __hash__(self) -> int:
-        return hash(self.schedule.key())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ByKey) and self.schedule.key() == other.schedule.key()
+    return _graph(ByKey(schedule))
 
 
 @lru_cache(maxsize=64)
-def _graph(keyed: _ByKey) -> ScheduleGraph:
+def _graph(keyed: ByKey) -> ScheduleGraph:
     schedule = keyed.schedule
     stages, micro_batches = schedule.stages, schedule.micro_batches
     orders = [schedule.order(device) for device in range(schedule.devices)]

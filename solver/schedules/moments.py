@@ -8,10 +8,11 @@ reaches or passes need not be looked at.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from solver.schedules.schedule import Schedule, Work
+from solver.schedules.schedule import ByKey, Schedule, Work
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,12 @@ class Moment:
 
 def moments(schedule: Schedule, device: int) -> tuple[Moment, ...]:
     """The moments of a device that some memory limit could make decisive."""
+    return _moments(ByKey(schedule), device)
+
+
+@lru_cache(maxsize=4096)
+def _moments(keyed: ByKey, device: int) -> tuple[Moment, ...]:
+    schedule = keyed.schedule
     stages = schedule.stages_of(device)
     order = schedule.order(device)
     backward = order[:, 0] == Work.BACKWARD

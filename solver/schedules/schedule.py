@@ -97,3 +97,16 @@ def alternate(warm_up: int, forwards: Order, backwards: Order) -> Order:
     turns[0::2], turns[1::2] = forwards[warm_up:], backwards[:steady]
     order[warm_up + 2 * steady :] = backwards[steady:]
     return order
+
+
+class ByKey:
+    """A schedule hashed by its key, so that a cache holds one entry per order."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+
+    def __hash__(self) -> int:
+        return hash(self.schedule.key())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByKey) and self.schedule.key() == other.schedule.key()
