@@ -64,6 +64,7 @@ def plan(
 ) -> None:
     """Find the best plan for a request."""
     from service.console.progress import ProgressLine
+    from service.console.standard_output import kept_for_answers
 
     if store and server:
         raise typer.BadParameter("give --store or --server, not both")
@@ -82,7 +83,8 @@ def plan(
             else:
                 from solver import planner
 
-                answer = planner.plan(request, progress=progress)
+                with kept_for_answers():
+                    answer = planner.plan(request, progress=progress)
         _print_answer(request, answer, as_json)
         if timeline and not as_json:
             from service.console.timeline import Timeline
@@ -110,9 +112,11 @@ def evaluate(file: File, as_json: AsJson = False, server: ServerUrl = None) -> N
             with Client(server) as client:
                 answer = client.evaluate(request)
         else:
+            from service.console.standard_output import kept_for_answers
             from solver import planner
 
-            answer = planner.evaluate(request)
+            with kept_for_answers():
+                answer = planner.evaluate(request)
         _print_answer(request, answer, as_json)
 
 

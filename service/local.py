@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from service.console.standard_output import kept_for_answers
 from service.jobs.intake import Asked, plan_row
 from service.migrate import migrate
 from service.store import Store, plans
@@ -27,7 +28,8 @@ def plan_with_store(
             return Plan.model_validate_json(stored.answer)
         from solver import planner
 
-        plan = planner.plan(request, progress=progress)
+        with kept_for_answers():
+            plan = planner.plan(request, progress=progress)
         _keep(store, asked, plan)
         return plan
     finally:

@@ -16,6 +16,7 @@ from typing import Any
 from service.problems import Problem
 
 _LONGEST_LINE = 256 * 2**20
+_START_SECONDS = 120.0
 _log = logging.getLogger(__name__)
 
 
@@ -41,6 +42,7 @@ class SolverProcess:
         self.calls = 0
         self._arguments = (module, str(memory_bytes))
         self._process: asyncio.subprocess.Process | None = None
+        self._is_ready = False
 
     @property
     def alive(self) -> bool:
@@ -66,6 +68,23 @@ class SolverProcess:
                 env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
             )
 
+    async def ready(self) -> None:
+        """Start it, unless it runs, and wait until it has imported the solver.
+
+        Raises:
+            TimeoutError: That took longer than a machine under any load should need.
+            SolverDied: It ended instead.
+        """
+        await self.start()
+        if self._is_ready:
+            return
+        assert self._process is not None
+        assert self._process.stdout is not None
+        async with asyncio.timeout(_START_SECONDS):
+            if not await self._process.stdout.readline():
+                raise SolverDied(_last_words(await self._process.wait()))
+        self._is_ready = True
+
     async def call(
         self, call: str, request: str, on_progress: Callable[[dict[str, Any]], None]
     ) -> Outcome:
@@ -74,7 +93,7 @@ class SolverProcess:
         Raises:
             SolverDied: The process ended first.
         """
-        await self.start()
+        await self.ready()
         self.calls += 1
         assert self._process is not None
         assert self._process.stdin is not None
@@ -146,6 +165,7 @@ class SolverPool:
         async with self._slots:
             process = self._free.pop() if self._free else self._new()
             try:
+                await process.ready()  # its start is not the call's time
                 async with asyncio.timeout(seconds):
                     outcome = await process.call(call, request, on_progress)
             except BaseException:

@@ -1,8 +1,9 @@
 """The program of a solver process: reads calls from standard input, writes what comes of them.
 
-One JSON object a line, both ways. A call is ``{"call": "plan" | "evaluate" | "check",
-"request": {...}}``; what comes back is any number of ``{"progress": {...}}`` and then one of
-``{"answer": "<JSON text>", ...}``, ``{"problem": {...}}`` and ``{"failure": "<traceback>"}``.
+One JSON object a line, both ways. ``{"ready": true}`` comes first. A call is
+``{"call": "plan" | "evaluate" | "check", "request": {...}}``; what comes back is any number of
+``{"progress": {...}}`` and then one of ``{"answer": "<JSON text>", ...}``, ``{"problem": {...}}``
+and ``{"failure": "<traceback>"}``.
 With the command line this is the only importer of the planner.
 """
 
@@ -48,6 +49,7 @@ def main(module: str, memory_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service to act on
     planner = cast(Planner, importlib.import_module(module))
+    _send(answers, {"ready": True})
     for line in sys.stdin.buffer:
         _send(answers, _served(planner, json.loads(line), answers, memory_bytes))
 
