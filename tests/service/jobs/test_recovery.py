@@ -97,8 +97,9 @@ def test_an_answer_is_written_once(settings: Settings) -> None:
 def test_a_graceful_stop_hands_the_job_back_at_once(settings: Settings, solve_log: Path) -> None:
     with TestClient(create_app(settings)) as service:
         url = service.post("/v1/plans", json=asking("sleep-4")).headers["location"]
-        while service.get(url).json()["status"] != "running":
+        while not (solve_log.exists() and solve_log.read_text()):
             time.sleep(0.02)
+        assert service.get(url).json()["status"] == "running"
     with TestClient(create_app(settings)) as service:
         while service.get(url).json()["status"] != "succeeded":
             time.sleep(0.05)
