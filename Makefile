@@ -6,7 +6,7 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 EXAMPLE ?= examples/llama-3.1-70b-h100x64.json
 BIN = $(VENV)/bin
-CODE = solver service migrations tests benchmarks
+CODE = solver service migrations tests benchmarks docs
 
 .DEFAULT_GOAL := help
 .PHONY: run plan test screenshots check lint types benchmark accuracy calibrate load constraints clean help pytorch
