@@ -18,6 +18,7 @@ from service.jobs.pool import Outcome, SolverDied, SolverPool
 from service.problems import Problem, problem
 from service.settings import Settings
 from service.store import Store, jobs, plans
+from solver.request import PlanRequest
 
 _PATIENCE_SECONDS = 120.0
 _log = logging.getLogger(__name__)
@@ -101,7 +102,7 @@ class Runner:
             request = plans.request_of(session, claim.plan_id)
         if request is None:
             raise LookupError(f"plan {claim.plan_id} was removed")
-        limit = float(json.loads(request)["solver"]["time_limit_seconds"])
+        limit = PlanRequest.model_validate_json(request).solver.time_limit_seconds
         return request, limit + self._settings.solve_grace_seconds
 
     async def _beat(self, claim: jobs.Claim, owner: str, progress: dict[str, Any]) -> bool:

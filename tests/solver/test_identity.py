@@ -8,7 +8,8 @@ import pytest
 
 from solver import identity
 from solver.identity import plan_id
-from solver.request import PlanRequest
+from solver.planner import evaluate
+from solver.request import PlanRequest, Policy, Recompute, canonical
 from tests.solver.requests import HAND, hand, small
 
 
@@ -55,3 +56,29 @@ def test_another_version_of_the_solver_has_another_id(monkeypatch: pytest.Monkey
     before = plan_id(hand())
     monkeypatch.setattr(identity, "SOLVER_VERSION", "another")
     assert plan_id(hand()) != before
+
+
+def test_what_flags_leave_out_stays_out_of_the_canonical_request() -> None:
+    flags = {
+        "--num-layers": 4,
+        "--hidden-size": 1024,
+        "--num-attention-heads": 8,
+        "--seq-length": 1024,
+        "--max-position-embeddings": 1024,
+        "--vocab-size": 32000,
+        "--micro-batch-size": 1,
+        "--global-batch-size": 8,
+        "--pipeline-model-parallel-size": 2,
+        "--recompute-granularity": "full",
+        "--recompute-method": "uniform",
+        "--recompute-num-layers": 1,
+        "--bf16": True,
+    }
+    cluster = {"device": "A100-SXM4-80GB", "nodes": 1, "devices_per_node": 8}
+    request = PlanRequest.model_validate({"model": {"megatron_args": flags}, "cluster": cluster})
+    again = PlanRequest.model_validate(canonical(request))
+    assert evaluate(again) == evaluate(request)
+    assert evaluate(request).stages[0].recompute_seconds > 0
+
+    spelt_out = request.model_copy(update={"recompute": Recompute(policy=Policy.NONE)})
+    assert plan_id(spelt_out) != plan_id(request)
