@@ -14,7 +14,7 @@ from solver.schedules import make_schedule
 from tests.solver import exhaustive
 from tests.solver.random_costs import random_costs
 
-CASES = 320
+CASES = 160
 
 
 @pytest.mark.parametrize("seed", range(CASES))
