@@ -64,8 +64,10 @@ class Runner:
         self._completions.announce(claim.plan_id)
 
     async def _solve(self, claim: jobs.Claim, progress: dict[str, Any]) -> plans.Result:
+        if claim.attempts > self._settings.max_attempts:
+            return self._given_up("Its worker ended each time")
         request, seconds = await to_thread.run_sync(self._assignment, claim)
-        reason = "Its worker ended each time"
+        reason = ""
         for attempt in range(claim.attempts, self._settings.max_attempts + 1):
             try:
                 async with asyncio.timeout(_remaining(claim)):
@@ -76,6 +78,9 @@ class Runner:
             except SolverDied as death:
                 _log.warning("Job %s, attempt %s: %s", claim.job_id, attempt, death)
                 reason = str(death)
+        return self._given_up(reason)
+
+    def _given_up(self, reason: str) -> plans.Result:
         return _failure(
             problem(
                 500,

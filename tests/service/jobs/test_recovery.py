@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
 from fastapi.testclient import TestClient
 
 from service.app import create_app
 from service.jobs.intake import Asked, plan_row
+from service.jobs.runner import Runner
 from service.settings import Settings
 from service.store import Store, jobs, plans, schema
 from solver.request import PlanRequest
@@ -60,6 +62,17 @@ def test_a_job_whose_workers_keep_dying_fails(settings: Settings) -> None:
             claim = jobs.claim(session, job_id, f"dead-{attempt}", long_ago + 1, now=long_ago)
             assert claim is not None
     assert finished_status(settings) == "failed"
+
+
+def test_a_job_that_cannot_be_begun_fails_instead_of_coming_back_for_ever(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(*_: object) -> tuple[str, float]:
+        raise LookupError("its request cannot be read")
+
+    monkeypatch.setattr(Runner, "_assignment", unreadable)
+    left_behind(settings)
+    assert finished_status(settings, seconds=40.0) == "failed"
 
 
 def test_a_job_is_claimed_by_one_worker_only(settings: Settings) -> None:
