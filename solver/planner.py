@@ -32,7 +32,7 @@ from solver.search.search import Found, Outcome, search
 from solver.targets.megatron import megatron_export
 from solver.verify import verify
 
-__all__ = ["Progress", "evaluate", "plan"]
+__all__ = ["Progress", "check", "evaluate", "plan"]
 
 AMPLE_BYTES = 1e24
 """A memory that everything fits, for judging policies that do not fit the real one."""
@@ -52,7 +52,7 @@ def plan(
         SolverFailed: The optimiser's answer did not survive the independent check.
     """
     started = time.perf_counter()
-    asked = question(request)
+    asked = _to_plan(request)
     outcome = search(
         asked.layouts,
         asked.costs,
@@ -64,6 +64,27 @@ def plan(
     if outcome.found is None:
         return _no_plan(request, outcome, time.perf_counter() - started)
     return _plan(request, asked, outcome, outcome.found, started)
+
+
+def check(request: PlanRequest) -> None:
+    """Refuse a plan for every reason that can be told without solving.
+
+    Raises:
+        BadRequest: As ``plan`` would.
+    """
+    _to_plan(request)
+
+
+def _to_plan(request: PlanRequest) -> Question:
+    asked = question(request)
+    if asked.request.recompute.policy is Policy.ADAPIPE:
+        raise BadRequest(
+            "AdaPipe is a method of its own, not a restriction of a plan.",
+            field="recompute.policy",
+            hint="Leave it out: the plan's baselines show what AdaPipe would get. `evaluate` "
+            "takes it.",
+        )
+    return asked
 
 
 def evaluate(request: PlanRequest) -> answers.Evaluation:

@@ -38,8 +38,8 @@ class Planner(Protocol):
     def evaluate(self, request: PlanRequest) -> Evaluation:
         """Time and memory of the plan that the request describes."""
 
-    def question(self, request: PlanRequest) -> object:
-        """Read the request; raises if it cannot be planned for a reason that needs no solving."""
+    def check(self, request: PlanRequest) -> None:
+        """Raise if the request cannot be planned for a reason that needs no solving."""
 
 
 def main(module: str, memory_bytes: int) -> None:
@@ -74,7 +74,7 @@ def _served(
             case "evaluate":
                 return {"answer": planner.evaluate(request).model_dump_json()}
             case "check":
-                planner.question(request)
+                planner.check(request)
                 return {"answer": ""}
             case unknown:
                 return {"failure": f"no such call: {unknown}"}

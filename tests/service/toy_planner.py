@@ -19,7 +19,7 @@ SOLVE_LOG = "TOY_PLANNER_LOG"
 the worker's process and the solver's."""
 
 
-def question(request: PlanRequest) -> None:
+def check(request: PlanRequest) -> None:
     """Refuse the model ``refused``."""
     if request.model.name == "refused":
         raise IllegalLayout(

@@ -15,7 +15,7 @@ import pytest
 
 from solver.errors import BadRequest
 from solver.plan import Plan, Status
-from solver.planner import evaluate, plan
+from solver.planner import check, evaluate, plan
 from solver.progress import Progress
 from solver.request import PlanRequest
 from tests.solver import exhaustive
@@ -371,3 +371,11 @@ def test_a_profile_that_cannot_be_planned_names_the_field(
         plan(hand(**changes))
     assert caught.value.field == field
     assert caught.value.hint
+
+
+def test_a_plan_under_adapipe_is_refused_before_anything_is_solved() -> None:
+    request = small(recompute={"policy": "adapipe"})
+    with pytest.raises(BadRequest) as refused:
+        check(request)
+    assert refused.value.field == "recompute.policy"
+    assert refused.value.hint
