@@ -151,14 +151,27 @@ class FreeMenu(Menu):
     def _all_values(
         self, counts: Index, kinds: Index, widths: Floats
     ) -> list[tuple[float, int, int]]:
-        """Every value as a span of its own, with its bound, where it has room."""
+        """Every value as a span of its own, with its bound, where it has room.
+
+        A mix that needs a value takes some choice that only comes in there, or a smaller value
+        would do: the least reduced cost of those choices is added to the bound.
+        """
         prices, phi = self._levels.table()
         least = counts[kinds] @ self._least[kinds]
-        room = np.flatnonzero(widths * (1 + ROUNDING) >= least)
-        value = np.tensordot(counts[kinds].astype(np.float64), phi[kinds][:, room], axes=1)
-        value -= widths[room, None] * prices[room]
-        bounds = np.maximum(value.max(axis=1, initial=0.0), 0.0).tolist()
-        return sorted((bound, at, at) for bound, at in zip(bounds, room.tolist(), strict=True))
+        room = widths * (1 + ROUNDING) >= least
+        value = np.tensordot(counts[kinds].astype(np.float64), phi[kinds], axes=1)
+        value -= widths[:, None] * prices
+        best = value.argmax(axis=1)
+        places = np.arange(len(best))
+        bounds, price = value[places, best], prices[places, best]
+        entering = np.full(len(bounds), math.inf)
+        for kind in kinds.tolist():
+            front, entry = self._frontiers[kind], self._levels.entry[kind]
+            reduced = front.seconds + price[entry] * front.kept - phi[kind, entry, best[entry]]
+            np.minimum.at(entering, entry, np.maximum(reduced, 0.0))
+        bounds = np.maximum(bounds + entering, 0.0)
+        found = np.flatnonzero(room & np.isfinite(bounds))
+        return sorted((float(bounds[at]), at, at) for at in found.tolist())
 
     def _lagrangian(self, counts: Index, kinds: Index, at: int, width: float) -> tuple[float, int]:
         """The bound of one value's choices within a width, and the price that gives it."""

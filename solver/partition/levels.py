@@ -31,6 +31,7 @@ class Levels:
     """The values of working memory, ascending, and per kind the least kept bytes within each.
 
     ``values`` has shape (values,), ``least`` (kinds, values), infinite where nothing is admitted.
+    ``entry`` holds, per kind, the place of the value at which each choice comes in.
     """
 
     def __init__(self, frontiers: tuple[Frontier, ...], working: tuple[float, ...]) -> None:
@@ -43,6 +44,11 @@ class Levels:
                 for front, peak in zip(frontiers, self._peaks, strict=True)
             ]
         )
+        # Where each choice first comes in; its own peak is that value.
+        self.entry = [
+            np.minimum(np.searchsorted(self.values * (1 + ROUNDING), peak), len(self.values) - 1)
+            for peak in self._peaks
+        ]
         self._made: dict[int, Level] = {}
         self._table: tuple[Floats, Floats] | None = None
 
