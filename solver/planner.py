@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from solver import answer
 from solver import plan as answers
-from solver.assess import assess
+from solver.assess import Assessment, assess
 from solver.baselines.adapipe import adapipe
 from solver.baselines.side_by_side import baselines
 from solver.costs.pipeline import PipelineCosts, Work
@@ -23,7 +23,7 @@ from solver.layouts import Layout
 from solver.partition.even import even_split
 from solver.partition.outcome import Infeasible
 from solver.partition.policy_menu import least_memory_menu, policy_menu
-from solver.partition.stages import Stage, decided_stages, stages_at
+from solver.partition.stages import AMPLE_BYTES, Stage, decided_stages, stages_at
 from solver.progress import Progress
 from solver.question import Question, question
 from solver.request import PlanRequest, Policy, Recompute
@@ -33,9 +33,6 @@ from solver.targets.megatron import megatron_export
 from solver.verify import verify
 
 __all__ = ["Progress", "check", "evaluate", "plan"]
-
-AMPLE_BYTES = 1e24
-"""A memory that everything fits, for judging policies that do not fit the real one."""
 
 
 def plan(
@@ -107,7 +104,8 @@ def evaluate(request: PlanRequest) -> answers.Evaluation:
     )
     cuts = _cuts(asked, costs, schedule)
     stages = _stages_under(asked.request.recompute, costs, schedule, cuts)
-    return _checked(costs, layout, schedule, stages, asked.work(layout), asked.notes)
+    assessment = assess(costs, schedule, stages)
+    return _checked(costs, layout, schedule, stages, assessment, asked.work(layout), asked.notes)
 
 
 def _only(asked: Question) -> Layout:
@@ -185,11 +183,11 @@ def _checked(
     layout: Layout,
     schedule: Schedule,
     stages: tuple[Stage, ...],
+    assessment: Assessment,
     work: Work | None,
     notes: list[str],
 ) -> answers.Evaluation:
-    """Assess stages, and let nothing pass that the independent check does not confirm."""
-    assessment = assess(costs, schedule, stages)
+    """The evaluation, if the independent check confirms it."""
     found = answer.evaluation(costs, layout, schedule, stages, assessment, work, notes)
     verify(
         costs,
@@ -207,11 +205,13 @@ def _plan(
     request: PlanRequest, asked: Question, outcome: Outcome, found: Found, started: float
 ) -> answers.Plan:
     stages = decided_stages(found.partition, found.menu)
+    assessment = assess(found.costs, found.schedule, stages)
     checked = _checked(
         found.costs,
         found.layout,
         found.schedule,
         stages,
+        assessment,
         asked.work(found.layout),
         asked.notes,
     )
@@ -231,7 +231,7 @@ def _plan(
         explanation=explain(
             found.costs,
             found.schedule,
-            assess(found.costs, found.schedule, stages),
+            assessment,
             lambda costs: policy_menu(costs, asked.request.recompute),
             solve_again=_is_quick(found),
         ),

@@ -11,12 +11,10 @@ from solver.baselines.sum_and_bottleneck import sum_and_bottleneck
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.even import even_split
 from solver.partition.policy_menu import policy_menu
-from solver.partition.stages import Stage, stages_at
+from solver.partition.stages import AMPLE_BYTES, Stage, stages_at
 from solver.plan import Baseline
 from solver.request import Policy, Recompute
 from solver.schedules import Schedule
-
-_AMPLE_BYTES = 1e24
 
 MOST_RUNS = 500_000
 """Runs beyond which the methods that tabulate them all are left out."""
@@ -65,7 +63,7 @@ def _policy(recompute: Recompute) -> Method:
     """The even split under a policy, whether or not it fits."""
 
     def method(costs: PipelineCosts, schedule: Schedule) -> Stages:
-        ample = replace(costs, capacity_bytes=_AMPLE_BYTES)
+        ample = replace(costs, capacity_bytes=AMPLE_BYTES)
         cuts = even_split(costs, schedule.stages)
         return stages_at(ample, policy_menu(ample, recompute), schedule, cuts)
 

@@ -9,6 +9,9 @@ from solver.partition.menu import Menu, Part
 from solver.partition.outcome import Partition
 from solver.schedules import Schedule
 
+AMPLE_BYTES = 1e24
+"""A memory that everything fits, for judging policies that do not fit the real one."""
+
 
 @dataclass(frozen=True)
 class Stage:

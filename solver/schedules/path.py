@@ -45,22 +45,13 @@ class Path:
 
 def critical_path(simulation: Simulation, candidate: int = 0) -> Path:
     """The longest path of one simulated candidate; its length is the makespan."""
-    nodes, path = critical_tasks(simulation, candidate)
-    del nodes
-    return path
-
-
-def critical_tasks(simulation: Simulation, candidate: int = 0) -> tuple[list[int], Path]:
-    """The nodes on the longest path, in time order, and the path itself."""
     graph, times = simulation.graph, simulation.times
     ends = simulation.ends[:, candidate]
     last = int(np.argmax(ends[graph.last_of_stage] + times.after_last[candidate]))
     counts: npt.NDArray[np.int64] = np.zeros((len(Work), graph.stages), dtype=np.int64)
     sends, first = 0, None
-    visited: list[int] = []
     node = int(graph.last_of_stage[last])
     while node < graph.nodes:
-        visited.append(node)
         work, stage, _ = graph.tasks[node]
         counts[work, stage] += 1
         previous, dependency = int(graph.previous[node]), int(graph.dependency[node])
@@ -73,7 +64,7 @@ def critical_tasks(simulation: Simulation, candidate: int = 0) -> tuple[list[int
     if node < graph.nodes + graph.stages:
         first = node - graph.nodes
     busiest = int(np.argmax(device_steps(graph, times.step)[candidate]))
-    path = Path(
+    return Path(
         forward=tuple(counts[Work.FORWARD].tolist()),
         backward=tuple(counts[Work.BACKWARD].tolist()),
         sends=sends,
@@ -81,4 +72,3 @@ def critical_tasks(simulation: Simulation, candidate: int = 0) -> tuple[list[int
         last=last,
         step=tuple(graph.schedule.stages_of(busiest)),
     )
-    return visited[::-1], path
