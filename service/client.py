@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -17,6 +17,7 @@ from service.documents import (
     Health,
     ModelList,
     PlanDocument,
+    PlanEvent,
     PlanList,
     Progress,
 )
@@ -70,6 +71,13 @@ class Client:
     def read(self, plan_id: str) -> PlanDocument:
         """The plan of that id, wherever it stands."""
         return self._run(_get(f"/v1/plans/{plan_id}", PlanDocument))
+
+    def events(self, plan_id: str) -> Iterator[PlanEvent]:
+        """Where the plan stands, now and whenever that changes; the last is finished."""
+        with self._http.stream(**_follow(plan_id)) as response:
+            if response.is_error:
+                response.read()
+            yield from filter(None, map(_event, _good(response).iter_lines()))
 
     def plans(self, *, limit: int = 50, cursor: str | None = None) -> PlanList:
         """A page of plans, newest first."""
@@ -133,6 +141,15 @@ class AsyncClient:
     async def read(self, plan_id: str) -> PlanDocument:
         """The plan of that id, wherever it stands."""
         return await self._run(_get(f"/v1/plans/{plan_id}", PlanDocument))
+
+    async def events(self, plan_id: str) -> AsyncIterator[PlanEvent]:
+        """Where the plan stands, now and whenever that changes; the last is finished."""
+        async with self._http.stream(**_follow(plan_id)) as response:
+            if response.is_error:
+                await response.aread()
+            async for line in _good(response).aiter_lines():
+                if event := _event(line):
+                    yield event
 
     async def plans(self, *, limit: int = 50, cursor: str | None = None) -> PlanList:
         """A page of plans, newest first."""
@@ -226,6 +243,20 @@ def _page(limit: int, cursor: str | None) -> Mapping[str, str | int]:
 
 def _body(request: PlanInput) -> Mapping[str, Any]:
     return request.model_dump(mode="json") if isinstance(request, PlanRequest) else request
+
+
+def _follow(plan_id: str) -> dict[str, Any]:
+    return {
+        "method": "GET",
+        "url": f"/v1/plans/{plan_id}/events",
+        "headers": {"Accept": "text/event-stream"},
+    }
+
+
+def _event(line: str) -> PlanEvent | None:
+    """The event of a line of a stream; its other lines say nothing that the data does not."""
+    field, _, data = line.partition(": ")
+    return PlanEvent.model_validate_json(data, extra="ignore") if field == "data" else None
 
 
 def _arguments(call: _Call) -> dict[str, Any]:

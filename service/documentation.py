@@ -15,6 +15,7 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from service.documents import PlanEvent
 from service.problems import MEDIA_TYPE, Problem
 from service.schema_examples import example_requests, sample, schema_examples
 from service.version import VERSION
@@ -107,7 +108,12 @@ def _described(app: FastAPI) -> dict[str, Any]:
         tags=app.openapi_tags,
     )
     _, definitions = models_json_schema(
-        [(PlanRequest, "validation"), (Problem, "serialization")], ref_template=_REFERENCE
+        [
+            (PlanRequest, "validation"),
+            (PlanEvent, "serialization"),
+            (Problem, "serialization"),
+        ],
+        ref_template=_REFERENCE,
     )
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     schemas.update(definitions["$defs"])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.problems import Problem
-from service.store.plans import StoredPlan
+from service.store.plans import Standing, StoredPlan
 from solver.cluster.device import Device
-from solver.plan import Plan
+from solver.plan import Plan, Status
 
 
 class Progress(BaseModel):
@@ -28,6 +28,15 @@ class Progress(BaseModel):
 class PlanDocument(Plan):
     """A plan wherever it stands: the answer once there is one, progress or a problem until then."""
 
+    progress: Progress | None = None
+    problem: Problem | None = None
+
+
+class PlanEvent(BaseModel):
+    """Where a plan stands, as an event says it: the plan's document without its answer."""
+
+    id: str
+    status: Status
     progress: Progress | None = None
     problem: Problem | None = None
 
@@ -89,9 +98,14 @@ def plan_json(stored: StoredPlan, progress: str | None = None) -> str:
     """The JSON of a :class:`PlanDocument`; a finished plan is the very text that was stored."""
     if stored.answer is not None:
         return stored.answer
-    document = f'{{"id":"{stored.id}","status":"{stored.status}"'
-    if progress is not None:
-        document += f',"progress":{progress}'
-    if stored.problem is not None:
-        document += f',"problem":{stored.problem}'
+    return event_json(stored.id, Standing(stored.status, stored.problem, progress))
+
+
+def event_json(plan_id: str, standing: Standing) -> str:
+    """The JSON of a :class:`PlanEvent`."""
+    document = f'{{"id":"{plan_id}","status":"{standing.status}"'
+    if standing.progress is not None:
+        document += f',"progress":{standing.progress}'
+    if standing.problem is not None:
+        document += f',"problem":{standing.problem}'
     return document + "}"

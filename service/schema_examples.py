@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 import solver
 from service.catalogues import known_devices, known_models
-from service.documents import DeviceList, Health, ModelList, PlanDocument, PlanList
+from service.documents import DeviceList, Health, ModelList, PlanDocument, PlanEvent, PlanList
 from service.problems import Problem
 from service.version import VERSION
 from solver.identity import SOLVER_VERSION
@@ -64,6 +64,7 @@ def _documents() -> Iterator[tuple[type[BaseModel], Any]]:
     yield PlanDocument, {"id": plan["id"], "status": "infeasible", "shortfall": _shortfall(plan)}
     yield PlanDocument, {"id": plan["id"], "status": "succeeded", "exports": [_EXPORT]}
     yield PlanDocument, plan | {"alternatives": [_alternative(plan)]}
+    yield PlanEvent, {"id": plan["id"], "status": "running", "progress": _PROGRESS}
     yield Evaluation, sample("evaluation")
     yield Problem, _PROBLEM
     yield PlanList, {"plans": [_summary(plan)], "next": None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from types import FrameType
 
 import uvicorn
 from rich.console import Console
@@ -20,12 +21,23 @@ from solver.request import PlanRequest
 _POLL_SECONDS = 0.05
 
 
+class _Server(uvicorn.Server):
+    """Ends event streams when it is told to stop; they would keep it waiting."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop."""
+        super().handle_exit(sig, frame)
+        intake = getattr(self.config.app.state, "intake", None)  # type: ignore[union-attr]
+        if intake is not None:
+            intake.stop_telling()
+
+
 def serve(host: str, port: int, first: PlanRequest | None = None) -> None:
     """Serve until told to stop; running jobs are handed back.
 
     ``first`` is planned over HTTP as soon as the service is up, and shown.
     """
-    server = uvicorn.Server(
+    server = _Server(
         uvicorn.Config(
             create_app(Settings()),
             host=host,

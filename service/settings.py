@@ -72,6 +72,11 @@ class Settings(BaseSettings):
         default=60.0, description="The longest `Prefer: wait` that is honoured."
     )
 
+    event_silence_seconds: Seconds = Field(
+        default=15.0,
+        description="An event stream without news says so this often, so that nobody closes it.",
+    )
+
     @field_validator("database_url")
     @classmethod
     def _name_the_driver(cls, url: str) -> str:

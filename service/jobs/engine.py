@@ -14,11 +14,11 @@ from contextlib import asynccontextmanager
 from anyio import to_thread
 from sqlalchemy.exc import DBAPIError
 
-from service.jobs.completions import Completions
 from service.jobs.intake import Intake
 from service.jobs.pool import SolverPool
 from service.jobs.queue import LocalQueue, Queue
 from service.jobs.runner import Runner
+from service.jobs.watch import Watch
 from service.settings import Settings
 from service.store import Store, jobs
 
@@ -36,14 +36,14 @@ async def serving(store: Store, settings: Settings) -> AsyncIterator[Intake]:
     block ends is handed back.
     """
     queue = _queue(settings)
-    completions = Completions(store)
+    watch = Watch(store)
     quick = _pool(settings, 1)
     await quick.warm()
     try:
-        async with _in_background({"completions": completions.run}):
-            intake = Intake(store, queue, quick, completions, settings)
+        async with _in_background({"watch": watch.run}):
+            intake = Intake(store, queue, quick, watch, settings)
             if settings.works:
-                async with _working(store, queue, completions, settings):
+                async with _working(store, queue, watch, settings):
                     yield intake
             else:
                 yield intake
@@ -56,7 +56,7 @@ async def work(store: Store, settings: Settings, ready: Callable[[], None]) -> N
     """Work on whatever is accepted anywhere, until cancelled; calls ``ready`` once it does."""
     queue = _queue(settings)
     try:
-        async with _working(store, queue, Completions(store), settings):
+        async with _working(store, queue, Watch(store), settings):
             ready()
             await asyncio.Event().wait()
     finally:
@@ -65,11 +65,11 @@ async def work(store: Store, settings: Settings, ready: Callable[[], None]) -> N
 
 @asynccontextmanager
 async def _working(
-    store: Store, queue: Queue, completions: Completions, settings: Settings
+    store: Store, queue: Queue, watch: Watch, settings: Settings
 ) -> AsyncIterator[None]:
     pool = _pool(settings, settings.solver_processes)
     await pool.warm()
-    runner = Runner(store, pool, settings, completions, _worker_name())
+    runner = Runner(store, pool, settings, watch, _worker_name())
     try:
         async with _in_background(
             {

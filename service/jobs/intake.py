@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,13 +13,13 @@ from anyio import to_thread
 from sqlalchemy.exc import IntegrityError
 
 from service import titles
-from service.jobs.completions import Completions
 from service.jobs.pool import Outcome, SolverDied, SolverPool
 from service.jobs.queue import Queue
+from service.jobs.watch import Watch
 from service.problems import Problem, ProblemError, problem
 from service.settings import Settings
 from service.store import Store, jobs, plans
-from service.store.plans import StoredPlan
+from service.store.plans import Standing, StoredPlan
 from service.store.recent import RecentAnswers
 from service.store.tables import PlanRow
 from solver.identity import SOLVER_VERSION, plan_id
@@ -53,13 +54,13 @@ class Intake:
         store: Store,
         queue: Queue,
         quick: SolverPool,
-        completions: Completions,
+        watch: Watch,
         settings: Settings,
     ) -> None:
         self._store = store
         self._queue = queue
         self._quick = quick
-        self._completions = completions
+        self._watch = watch
         self._settings = settings
         self._recent = RecentAnswers()
         self._accepting: dict[str, asyncio.Task[StoredPlan]] = {}
@@ -74,7 +75,7 @@ class Intake:
         if stored is None or stored.answer is None:
             stored = await self._accepted(asked)
         if not stored.finished and wait_seconds > 0:
-            await self._completions.wait(asked.plan_id, wait_seconds)
+            await self._watch.wait(asked.plan_id, wait_seconds)
             stored = await self.find(asked.plan_id) or stored
         if stored.problem is not None:
             await self._refuse_if_the_callers_fault(stored)
@@ -108,13 +109,21 @@ class Intake:
         """How far the plan's solve is (JSON text), if one is under way and has said so."""
         return await to_thread.run_sync(self._progress, plan_id)
 
+    def changes(self, plan_id: str, silence_seconds: float) -> AsyncGenerator[Standing | None]:
+        """Where the plan stands, now and whenever that changes; None after a silence."""
+        return self._watch.changes(plan_id, silence_seconds)
+
+    def stop_telling(self) -> None:
+        """End every :meth:`changes`: the service is about to go."""
+        self._watch.stop()
+
     async def remove(self, plan_id: str) -> bool:
         """Cancel the plan's solve, or remove the plan if it is over; false if there is none."""
         found, job_id = await to_thread.run_sync(self._cancel_or_remove, plan_id)
         self._recent.forget(plan_id)
         if job_id is not None:
             await self._queue.cancel(job_id)
-            self._completions.announce(plan_id)
+            self._watch.announce(plan_id)
         return found
 
     async def _accepted(self, asked: Asked) -> StoredPlan:

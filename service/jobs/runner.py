@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from anyio import to_thread
 from sqlalchemy.exc import DBAPIError
 
-from service.jobs.completions import Completions
 from service.jobs.pool import Outcome, SolverDied, SolverPool
+from service.jobs.watch import Watch
 from service.problems import Problem, problem
 from service.settings import Settings
 from service.store import Store, jobs, plans
@@ -33,13 +33,13 @@ class Runner:
         store: Store,
         pool: SolverPool,
         settings: Settings,
-        completions: Completions,
+        watch: Watch,
         worker: str,
     ) -> None:
         self._store = store
         self._pool = pool
         self._settings = settings
-        self._completions = completions
+        self._watch = watch
         self._worker = worker
 
     async def execute(self, job_id: int) -> None:
@@ -61,7 +61,7 @@ class Runner:
         finally:
             solve.cancel()
         await self._patiently(self._finish, claim, owner, solve.result())
-        self._completions.announce(claim.plan_id)
+        self._watch.announce(claim.plan_id)
 
     async def _solve(self, claim: jobs.Claim, progress: dict[str, Any]) -> plans.Result:
         if claim.attempts > self._settings.max_attempts:

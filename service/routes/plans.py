@@ -65,7 +65,7 @@ async def ask(request: Request) -> Response:
     if not stored.finished:
         headers["Retry-After"] = "1"
         return _json(plan_json(stored), 202, headers)
-    return _json(plan_json(stored), 200, headers | {"ETag": _etag(plan_json(stored))})
+    return _json(plan_json(stored), 200, headers | {"ETag": etag(plan_json(stored))})
 
 
 @router.get(
@@ -111,10 +111,10 @@ async def read(plan_id: PlanId, request: Request) -> Response:
     intake = intake_of(request)
     stored = await intake.find(plan_id)
     if stored is None:
-        raise _unknown(plan_id)
+        raise unknown_plan(plan_id)
     progress = None if stored.finished else await intake.progress(plan_id)
     text = plan_json(stored, progress)
-    headers = {"ETag": _etag(text)}
+    headers = {"ETag": etag(text)}
     if not stored.finished:
         headers["Retry-After"] = "1"
     if headers["ETag"] in request.headers.get("if-none-match", ""):
@@ -132,7 +132,7 @@ async def read(plan_id: PlanId, request: Request) -> Response:
 async def remove(plan_id: PlanId, request: Request) -> Response:
     """Cancel the plan's solve; if there is none under way, remove the plan from the store."""
     if not await intake_of(request).remove(plan_id):
-        raise _unknown(plan_id)
+        raise unknown_plan(plan_id)
     return Response(status_code=204)
 
 
@@ -140,7 +140,8 @@ def _json(text: str, status: int, headers: dict[str, str]) -> Response:
     return Response(text, status_code=status, headers=headers, media_type="application/json")
 
 
-def _etag(text: str) -> str:
+def etag(text: str) -> str:
+    """The entity tag of a document."""
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:24]}"'
 
 
@@ -173,7 +174,8 @@ def _place(cursor: str) -> Place:
         ) from None
 
 
-def _unknown(plan_id: str) -> ProblemError:
+def unknown_plan(plan_id: str) -> ProblemError:
+    """There is no such plan (404)."""
     return ProblemError(
         problem(
             404,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import delete, select, tuple_, update
+from sqlalchemy import and_, delete, select, tuple_, update
 from sqlalchemy.orm import Session
 
-from service.store.tables import PlanRow
+from service.store.tables import JobRow, PlanRow
 
 UNFINISHED = ("queued", "running")
 
@@ -21,6 +21,20 @@ class StoredPlan:
     status: str
     answer: str | None
     problem: str | None
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more will happen to it unless somebody asks again."""
+        return self.status not in UNFINISHED
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a plan stands, without its answer; ``problem`` and ``progress`` are JSON text."""
+
+    status: str
+    problem: str | None
+    progress: str | None
 
     @property
     def finished(self) -> bool:
@@ -62,13 +76,16 @@ def request_of(session: Session, plan_id: str) -> str | None:
     return session.scalar(select(PlanRow.request).where(PlanRow.id == plan_id))
 
 
-def finished_among(session: Session, plan_ids: Collection[str]) -> list[str]:
-    """Those of the plans that are finished."""
-    return list(
-        session.scalars(
-            select(PlanRow.id).where(PlanRow.id.in_(plan_ids), PlanRow.status.not_in(UNFINISHED))
-        )
+def standings(session: Session, plan_ids: Collection[str]) -> dict[str, Standing]:
+    """Where each of the plans stands; those that there are not are left out."""
+    rows = session.execute(
+        select(PlanRow.id, PlanRow.status, PlanRow.problem, JobRow.progress)
+        .outerjoin(JobRow, and_(JobRow.plan_id == PlanRow.id, JobRow.status.in_(UNFINISHED)))
+        .where(PlanRow.id.in_(plan_ids))
     )
+    return {
+        plan_id: Standing(status, problem, progress) for plan_id, status, problem, progress in rows
+    }
 
 
 def page(

@@ -57,6 +57,17 @@ def test_a_plan_can_be_submitted_read_and_cancelled(client: Client) -> None:
     assert client.read(plan.id).status == "cancelled"
 
 
+def test_a_plan_can_be_followed(client: Client) -> None:
+    told = list(client.events(client.submit(asking("sleep-0.7")).id))
+    assert told[-1].status == "succeeded"
+    assert any(event.progress and event.progress.bound_seconds == 1.0 for event in told)
+
+
+def test_following_nothing_is_a_problem(client: Client) -> None:
+    with pytest.raises(ProblemError, match="There is no plan"):
+        next(client.events("nothing"))
+
+
 def test_plans_are_listed_a_page_at_a_time(client: Client) -> None:
     for number in range(3):
         client.submit(asking(f"m{number}"), wait_seconds=20)
