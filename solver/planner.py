@@ -28,7 +28,7 @@ from solver.progress import Progress
 from solver.question import Question, question
 from solver.request import PlanRequest, Policy, Recompute
 from solver.schedules import Schedule, make_schedule
-from solver.search.search import Found, Outcome, search
+from solver.search.search import Found, Outcome, one_regime, search
 from solver.targets.megatron import megatron_export
 from solver.verify import verify
 
@@ -53,7 +53,7 @@ def plan(
     outcome = search(
         asked.layouts,
         asked.costs,
-        lambda costs: policy_menu(costs, asked.request.recompute),
+        one_regime(lambda costs: policy_menu(costs, asked.request.recompute)),
         relative_gap=request.solver.relative_gap,
         time_limit_seconds=request.solver.time_limit_seconds,
         progress=progress,

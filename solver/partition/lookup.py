@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
-from solver.partition.candidates import Candidates, Cut
+from solver.partition.candidates import Bools, Candidates, Cut
 from solver.partition.menu import Index, Menu, Mix
 from solver.partition.runs import run_totals, signatures
 from solver.schedules import Schedule, StageTimes
@@ -13,21 +16,37 @@ from solver.schedules.simulate import Floats
 
 
 class RunLookup:
-    """The runs of one pipeline under one menu, on a schedule with one stage per device."""
+    """The runs of one pipeline under one menu, on a schedule with one stage per device.
 
-    def __init__(self, costs: PipelineCosts, menu: Menu, schedule: Schedule) -> None:
+    ``admits`` says of counts of blocks, shape (runs, kinds), which a stage may hold.
+    """
+
+    def __init__(
+        self,
+        costs: PipelineCosts,
+        menu: Menu,
+        schedule: Schedule,
+        admits: Callable[[Index], Bools] | None = None,
+    ) -> None:
         self._menu, self._stages, self._send = menu, schedule.stages, costs.send_seconds
         self._signatures = signatures(costs.sequence, len(costs.blocks))
         self._totals = run_totals(costs, self._signatures.counts)
         self._in_flight = np.array([schedule.in_flight(s) for s in range(schedule.stages)])
+        counts = self._signatures.counts
+        self._admitted = None if admits is None else admits(counts)
 
     def candidates(self, longest: float = np.inf) -> Candidates:
         """Every run that takes less than ``longest``, before any recompute."""
-        return Candidates.all(self._signatures, self._totals, self._stages, longest)
+        found = Candidates.all(self._signatures, self._totals, self._stages, longest)
+        if self._admitted is None:
+            return found
+        return replace(found, alive=found.alive & self._admitted[found.runs])
 
     def cautious_times(self, plan: tuple[Cut, ...], capacity_bytes: float) -> StageTimes | None:
         """Times that no mix of a plan exceeds; None if one of its stages cannot fit."""
         chosen = np.array([self._signatures.of_run[cut] for cut in plan])
+        if self._admitted is not None and not self._admitted[chosen].all():
+            return None
         counts, states = self._signatures.counts[chosen], self._totals.states[chosen]
         for stage in range(self._stages):
             one = slice(stage, stage + 1)
@@ -42,6 +61,13 @@ class RunLookup:
         counts, states = self._signatures.counts, self._totals.states
         needed = self._menu.least_bytes(counts, states, distinct)
         return np.asarray(needed[which[:, None, None], candidates.runs])
+
+    def needed_bytes(self, plan: tuple[Cut, ...]) -> Floats:
+        """Bytes that each stage of a plan needs at least, shape (stages,)."""
+        chosen = np.array([self._signatures.of_run[cut] for cut in plan])
+        counts, states = self._signatures.counts[chosen], self._totals.states[chosen]
+        needed = self._menu.least_bytes(counts, states, self._in_flight)
+        return np.asarray(np.diagonal(needed))
 
     def plain_backward(self, signature: int) -> float:
         """Backward seconds of a signature without recompute."""

@@ -1,30 +1,36 @@
-"""One layout's partition problem, whichever way its schedule asks for it to be solved."""
+"""One layout's partition problem, whichever way its schedule and its regime ask for it."""
 
 from __future__ import annotations
 
 from solver.costs.pipeline import PipelineCosts
-from solver.errors import BadRequest
 from solver.partition.free_menu import FreeMenu
+from solver.partition.given_splits import GivenSplits
 from solver.partition.menu import Menu
+from solver.partition.regime import Regime
+from solver.partition.ruled_shared import RuledSharedProblem
 from solver.partition.shared import SharedProblem
 from solver.partition.solve import PartitionProblem
 from solver.schedules import Schedule
 
-Problem = PartitionProblem | SharedProblem
+Problem = PartitionProblem | SharedProblem | GivenSplits
 
 
-def partition_problem(costs: PipelineCosts, menu: Menu, schedule: Schedule) -> Problem:
+def partition_problem(
+    costs: PipelineCosts, menu: Menu, schedule: Schedule, regime: Regime | None = None
+) -> Problem:
     """The problem of a layout: stages alone on their device, or several sharing it.
 
-    Raises:
-        BadRequest: The recompute policy cannot be planned over virtual stages.
+    Args:
+        costs: What each block costs.
+        menu: What its blocks may choose among; the regime's own for these costs.
+        schedule: Who does what when.
+        regime: What else holds of every plan; None: nothing.
     """
+    admits = None if regime is None else regime.admits
+    if regime is not None and regime.splits is not None:
+        return GivenSplits(costs, menu, schedule, regime.splits)
     if schedule.virtual_stages == 1:
-        return PartitionProblem(costs, menu, schedule)
-    if not isinstance(menu, FreeMenu):
-        raise BadRequest(
-            "Policies block and uniform are planned with one stage per device only.",
-            field="recompute.policy",
-            hint="Use optimal, none, full or selective, or leave virtual_stages out.",
-        )
-    return SharedProblem(costs, menu, schedule)
+        return PartitionProblem(costs, menu, schedule, admits)
+    if isinstance(menu, FreeMenu):
+        return SharedProblem(costs, menu, schedule, admits)
+    return RuledSharedProblem(costs, menu, schedule, admits)

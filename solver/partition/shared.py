@@ -20,11 +20,13 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
-from solver.partition.candidates import Candidates, Cut, least_bottleneck_plan
+from solver.partition.candidates import Bools, Candidates, Cut, Index, least_bottleneck_plan
 from solver.partition.device_menu import DeviceMenu
 from solver.partition.even import even_split
 from solver.partition.free_menu import FreeMenu
@@ -53,13 +55,24 @@ class SharedProblem:
         costs: What each block costs.
         menu: What its blocks may choose among.
         schedule: A schedule with several stages per device.
+        admits: Which counts of blocks a stage may hold, shape (runs, kinds); None: any.
     """
 
-    def __init__(self, costs: PipelineCosts, menu: FreeMenu, schedule: Schedule) -> None:
+    def __init__(
+        self,
+        costs: PipelineCosts,
+        menu: FreeMenu,
+        schedule: Schedule,
+        admits: Callable[[Index], Bools] | None = None,
+    ) -> None:
         self._costs, self._menu, self._schedule = costs, menu, schedule
         self._signatures = signatures(costs.sequence, len(costs.blocks))
         self._totals = run_totals(costs, self._signatures.counts)
-        self._everything = Candidates.all(self._signatures, self._totals, schedule.stages)
+        counts = self._signatures.counts
+        self._admitted = np.ones(len(counts), dtype=bool) if admits is None else admits(counts)
+        everything = Candidates.all(self._signatures, self._totals, schedule.stages)
+        alive = everything.alive & self._admitted[everything.runs]
+        self._everything = replace(everything, alive=alive)
         self._best: tuple[float, Plan | None] = (math.inf, None)
         self._rows = self._chains()
         self._rounds = 0
@@ -184,7 +197,7 @@ class SharedProblem:
         for device, menu in enumerate(self._device_menus()):
             stages = self._schedule.stages_of(device)
             runs = [int(self._signatures.of_run[cuts[stage]]) for stage in stages]
-            if min(runs) < 0:
+            if min(runs) < 0 or not self._admitted[runs].all():
                 return None
             states = float(self._totals.states[runs].sum())
             found = menu.mixes(self._signatures.counts[runs], states)

@@ -87,7 +87,7 @@ class SharedModel(PartitionModel):
             runs = self._runs_of(stage)
             for kind, front in enumerate(self._frontiers):
                 held = [(int(self._counts[run, kind]), y) for run, y in runs]
-                most = max(count for count, _ in held)
+                most = max((count for count, _ in held), default=0)
                 if most == 0:
                     continue
                 choices = [self._choice(stage, kind, c, most) for c in range(len(front.choices))]

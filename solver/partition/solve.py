@@ -13,14 +13,17 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.candidates import (
+    Bools,
     Candidates,
     Cut,
+    Index,
     bottlenecks_after,
     cheapest_plan,
     least_bottleneck_plan,
@@ -61,15 +64,22 @@ class PartitionProblem:
         costs: What each block costs.
         menu: What its blocks may choose among.
         schedule: A schedule with one stage per device.
+        admits: Which counts of blocks a stage may hold, shape (runs, kinds); None: any.
 
     ``bound`` is a proved lower bound of every plan's iteration time, infinite if nothing fits.
     """
 
-    def __init__(self, costs: PipelineCosts, menu: Menu, schedule: Schedule) -> None:
+    def __init__(
+        self,
+        costs: PipelineCosts,
+        menu: Menu,
+        schedule: Schedule,
+        admits: Callable[[Index], Bools] | None = None,
+    ) -> None:
         if len(costs.sequence) < schedule.stages:
             raise ValueError("fewer blocks than stages")
         self._costs, self._schedule = costs, schedule
-        self._runs = RunLookup(costs, menu, schedule)
+        self._runs = RunLookup(costs, menu, schedule, admits)
         self._own = own_paths(schedule, costs.send_seconds)
         self._best: tuple[float, tuple[Cut, ...]] = (np.inf, ())
         # A plan of this makespan is surely there: runs that take longer by themselves are never

@@ -10,9 +10,16 @@ from __future__ import annotations
 from solver.costs.pipeline import PipelineCosts
 
 
-def quick_bound(costs: PipelineCosts, devices: int) -> float:
-    """Seconds below which no partition and no recompute choice of this layout can come."""
+def quick_bound(
+    costs: PipelineCosts, devices: int, recompute_seconds: tuple[float, ...] = ()
+) -> float:
+    """Seconds below which no partition and no recompute choice of this layout can come.
+
+    ``recompute_seconds``: per kind, what every block of it recomputes at least; empty: nothing.
+    """
     per_kind = [block.forward_seconds + block.backward_seconds for block in costs.blocks]
+    if recompute_seconds:
+        per_kind = [a + b for a, b in zip(per_kind, recompute_seconds, strict=True)]
     passes = sum(per_kind[kind] for kind in costs.sequence)
     steps = sum(costs.blocks[kind].optimizer_seconds for kind in costs.sequence) / devices
     share = costs.micro_batches * passes / devices

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from heapq import heappop, heappush
 
 from solver.costs.pipeline import PipelineCosts
 from solver.layouts import Layout
 from solver.partition.menu import Menu
-from solver.partition.outcome import Infeasible, Partition
+from solver.partition.outcome import EXACT, Infeasible, Partition
 from solver.partition.problem import Problem, partition_problem
+from solver.partition.regime import Regime
 from solver.progress import Progress
 from solver.schedules import Schedule, make_schedule
 from solver.search.bound import quick_bound
@@ -33,6 +35,7 @@ class Found:
     menu: Menu
     schedule: Schedule
     partition: Partition
+    regime: Regime
 
 
 @dataclass(frozen=True)
@@ -63,30 +66,54 @@ class Outcome:
     losers: tuple[Loser, ...] = ()
 
 
+Regimes = Callable[[Layout, PipelineCosts], Sequence[Regime]]
+"""The ways in which a plan of a layout may be made; none where it cannot be made at all."""
+
+
+def one_regime(menu_of: Callable[[PipelineCosts], Menu]) -> Regimes:
+    """Every plan is made with the one menu of its costs."""
+    return lambda layout, costs: [Regime(menu_of)]  # noqa: ARG005
+
+
 def search(
     layouts: tuple[Layout, ...],
     costs_of: Callable[[Layout], PipelineCosts],
-    menu_of: Callable[[PipelineCosts], Menu],
+    regimes_of: Regimes,
     *,
     relative_gap: float,
     time_limit_seconds: float,
+    floor_seconds: float = 0.0,
     progress: Callable[[Progress], None] | None = None,
 ) -> Outcome:
-    """The fastest plan over all layouts, recompute choices and partitions.
+    """The fastest plan over all layouts, their regimes, recompute choices and partitions.
 
-    A layout's ``costs_of`` may be called twice; it should be cheap or remember.
+    A layout's ``costs_of`` may be called twice; it should be cheap or remember. Of its regimes the
+    first is the one that needs least memory. ``floor_seconds``: what no plan is below, as far as it
+    is known beforehand; the search ends where it is reached.
     """
-    return _Search(layouts, costs_of, menu_of, relative_gap, time_limit_seconds, progress).run()
+    limits = (relative_gap, time_limit_seconds, floor_seconds)
+    return _Search(layouts, costs_of, regimes_of, *limits, progress).run()
+
+
+class _End(IntEnum):
+    """What became of a regime; of a layout, the greatest among its regimes."""
+
+    INFEASIBLE = 0
+    PRUNED = 1
+    SOLVED = 2
+    UNFINISHED = 3
 
 
 @dataclass(order=True)
 class _Open:
-    """A layout in question, ordered by its bound so far."""
+    """A layout in question, or one of its regimes, ordered by its bound so far."""
 
     bound: float
     position: int
+    number: int
     layout: Layout = field(compare=False)
     costs: PipelineCosts = field(compare=False)
+    regime: Regime | None = field(compare=False, default=None)
     problem: Problem | None = field(compare=False, default=None)
     menu: Menu | None = field(compare=False, default=None)
 
@@ -96,24 +123,28 @@ class _Search:
         self,
         layouts: tuple[Layout, ...],
         costs_of: Callable[[Layout], PipelineCosts],
-        menu_of: Callable[[PipelineCosts], Menu],
+        regimes_of: Regimes,
         relative_gap: float,
         time_limit_seconds: float,
+        floor_seconds: float,
         progress: Callable[[Progress], None] | None,
     ) -> None:
-        self._menu_of, self._relative_gap, self._tell = menu_of, relative_gap, progress
+        self._regimes_of, self._relative_gap, self._tell = regimes_of, relative_gap, progress
+        self._floor = floor_seconds
         self._deadline = time.monotonic() + time_limit_seconds
         self._open: list[_Open] = []
         for position, layout in enumerate(layouts):
             costs = costs_of(layout)
-            bound = quick_bound(costs, layout.pipeline_parallel)
-            heappush(self._open, _Open(bound, position, layout, costs))
+            bound = max(quick_bound(costs, layout.pipeline_parallel), floor_seconds)
+            heappush(self._open, _Open(bound, position, 0, layout, costs))
         self._considered = len(layouts)
         self._found: Found | None = None
+        self._winner = -1  # its layout's position
         self._nearest: tuple[Layout, Infeasible] | None = None
         self._proved = math.inf  # all layouts done with are this slow, the winner's bound apart
-        self._losers: list[Loser] = []
-        self._pruned = self._infeasible = self._unfinished = self._done = 0
+        self._losers: list[tuple[int, Loser]] = []
+        self._ends: dict[int, set[_End]] = {}
+        self._begun: set[int] = set()
 
     @property
     def _best(self) -> float:
@@ -122,54 +153,77 @@ class _Search:
     def run(self) -> Outcome:
         """Go on while some layout might still be better, and time is left."""
         while self._open and self._open[0].bound < self._best:
-            if time.monotonic() >= self._deadline:
+            if time.monotonic() >= self._deadline or self._best <= self._floor * (1 + EXACT):
                 break
             self._report()
             layout = heappop(self._open)
-            if layout.problem is None:
-                self._bound(layout)
+            if layout.regime is None:
+                self._divide(layout)
+            elif layout.problem is None:
+                self._bound(layout, layout.regime)
             else:
-                self._solve(layout, layout.problem, layout.menu)
+                self._solve(layout, layout.problem, layout.menu, layout.regime)
         return self._outcome()
 
-    def _bound(self, layout: _Open) -> None:
-        """The second bound: cuts that the memory allows."""
-        layout.menu = self._menu_of(layout.costs)
+    def _divide(self, layout: _Open) -> None:
+        """One entry for every regime, each with what it recomputes at least in its bound."""
+        regimes = self._regimes_of(layout.layout, layout.costs)
+        if not regimes:
+            self._end(layout, _End.INFEASIBLE)
+        for number, regime in enumerate(regimes):
+            bound = max(layout.bound, regime.bound)
+            if regime.recompute_seconds:
+                devices = layout.layout.pipeline_parallel
+                bound = max(bound, quick_bound(layout.costs, devices, regime.recompute_seconds))
+            heappush(self._open, replace(layout, bound=bound, number=number, regime=regime))
+
+    def _bound(self, layout: _Open, regime: Regime) -> None:
+        """The next bound: cuts that the memory allows."""
+        layout.menu = regime.menu(layout.costs)
         schedule = _schedule(layout.layout, layout.costs)
-        layout.problem = partition_problem(layout.costs, layout.menu, schedule)
+        layout.problem = partition_problem(layout.costs, layout.menu, schedule, regime)
         layout.bound = max(layout.bound, layout.problem.bound)
         heappush(self._open, layout)
 
-    def _solve(self, layout: _Open, problem: Problem, menu: Menu | None) -> None:
+    def _end(self, layout: _Open, how: _End) -> None:
+        self._ends.setdefault(layout.position, set()).add(how)
+
+    def _solve(self, layout: _Open, problem: Problem, menu: Menu | None, regime: Regime) -> None:
         assert menu is not None
-        self._done += 1
+        self._begun.add(layout.position)
         result = problem.solve(
             relative_gap=self._relative_gap,
             time_limit_seconds=max(self._deadline - time.monotonic(), 0.0),
             cutoff=self._best,
         )
         if isinstance(result, Partition):
-            self._keep(Found(layout.layout, layout.costs, menu, problem.schedule, result))
+            self._end(layout, _End.SOLVED)
+            lower = min(max(result.lower_bound, layout.bound), result.makespan)
+            result = replace(result, lower_bound=lower)
+            found = Found(layout.layout, layout.costs, menu, problem.schedule, result, regime)
+            self._keep(layout.position, found)
         elif isinstance(result, Infeasible):
-            self._infeasible += 1
+            self._end(layout, _End.INFEASIBLE)
             self._nearer(layout.layout, result)
         else:
             bound = max(result.lower_bound, layout.bound)
-            self._pruned += bound >= self._best
-            self._unfinished += bound < self._best
-            self._lose(Loser(layout.layout, None, bound))
+            self._end(layout, _End.PRUNED if bound >= self._best else _End.UNFINISHED)
+            self._lose(layout.position, Loser(layout.layout, None, bound))
 
-    def _keep(self, candidate: Found) -> None:
+    def _keep(self, position: int, candidate: Found) -> None:
         """Let the faster of two be the winner; the other's bound enters the proof."""
-        loser: Found | None = candidate
+        at, loser = position, candidate
         if candidate.partition.makespan < self._best:
-            loser, self._found = self._found, candidate
-        if loser is not None:
-            partition = loser.partition
-            self._lose(Loser(loser.layout, partition.makespan, partition.lower_bound))
+            known = self._found
+            at, self._winner, self._found = self._winner, position, candidate
+            if known is None:
+                return
+            loser = known
+        partition = loser.partition
+        self._lose(at, Loser(loser.layout, partition.makespan, partition.lower_bound))
 
-    def _lose(self, loser: Loser) -> None:
-        self._losers.append(loser)
+    def _lose(self, position: int, loser: Loser) -> None:
+        self._losers.append((position, loser))
         self._proved = min(self._proved, loser.lower_bound)
 
     def _nearer(self, layout: Layout, result: Infeasible) -> None:
@@ -181,37 +235,58 @@ class _Search:
         if self._tell is not None:
             incumbent = self._best if self._found else None
             bound = min(self._open[0].bound, self._best)
-            self._tell(Progress(incumbent, bound, self._done, self._considered))
+            self._tell(Progress(incumbent, bound, len(self._begun), self._considered))
 
     def _outcome(self) -> Outcome:
-        left = [entry for entry in self._open if math.isfinite(entry.bound)]
         misfits = [entry for entry in self._open if not math.isfinite(entry.bound)]
-        better = [entry for entry in left if entry.bound < self._best]
-        for entry in left:
-            self._lose(Loser(entry.layout, None, entry.bound))
+        for entry in self._open:
+            if not math.isfinite(entry.bound):
+                self._end(entry, _End.INFEASIBLE)
+                continue
+            open_still = entry.bound < self._best * (1 - EXACT)
+            self._end(entry, _End.UNFINISHED if open_still else _End.PRUNED)
+            self._lose(entry.position, Loser(entry.layout, None, entry.bound))
         lower = self._proved
         if self._found is not None:
             lower = min(lower, self._found.partition.lower_bound)
         elif not self._losers:
             self._find_nearest(misfits)
+        ends = [max(ends) for ends in self._ends.values()]
         return Outcome(
             found=self._found,
             lower_bound=lower,
             nearest=self._nearest,
             considered=self._considered,
-            pruned=self._pruned + len(left) - len(better),
-            infeasible=self._infeasible + len(misfits),
-            unfinished=self._unfinished + len(better),
-            losers=tuple(sorted(self._losers, key=_standing)),
+            pruned=ends.count(_End.PRUNED),
+            infeasible=ends.count(_End.INFEASIBLE),
+            unfinished=ends.count(_End.UNFINISHED),
+            losers=self._losing_layouts(),
         )
+
+    def _losing_layouts(self) -> tuple[Loser, ...]:
+        """What became of every layout but the winner's, over all its regimes, best first."""
+        of_layout: dict[int, list[Loser]] = {}
+        for position, loser in self._losers:
+            if position != self._winner:
+                of_layout.setdefault(position, []).append(loser)
+        return tuple(sorted((_together(losers) for losers in of_layout.values()), key=_standing))
 
     def _find_nearest(self, misfits: list[_Open]) -> None:
         """Of the layouts that cannot fit, the one that misses least memory."""
         for entry in sorted(misfits, key=lambda entry: entry.position):
+            if entry.number:
+                continue
             assert entry.problem is not None
             result = entry.problem.solve()
             assert isinstance(result, Infeasible)
             self._nearer(entry.layout, result)
+
+
+def _together(losers: list[Loser]) -> Loser:
+    """One layout's regimes: the best plan made under any, and the bound of all."""
+    made = [loser.makespan for loser in losers if loser.makespan is not None]
+    lower = min(loser.lower_bound for loser in losers)
+    return Loser(losers[0].layout, min(made, default=None), lower)
 
 
 def _standing(loser: Loser) -> tuple[float, bool, Layout]:

@@ -17,7 +17,7 @@ from solver.question import Question, question
 from solver.request import PlanRequest, Recompute
 from solver.schedules import make_schedule
 from solver.search.bound import quick_bound
-from solver.search.search import Outcome, search
+from solver.search.search import Outcome, one_regime, search
 from tests.solver.random_costs import random_costs
 from tests.solver.requests import profile_request, small
 
@@ -59,7 +59,7 @@ def found(asked: Question, *, gap: float = 0.0, seconds: float = 60.0) -> Outcom
     return search(
         asked.layouts,
         asked.costs,
-        lambda costs: policy_menu(costs, asked.request.recompute),
+        one_regime(lambda costs: policy_menu(costs, asked.request.recompute)),
         relative_gap=gap,
         time_limit_seconds=seconds,
     )
@@ -176,7 +176,7 @@ def test_progress_is_told_before_every_step() -> None:
     search(
         asked.layouts,
         asked.costs,
-        lambda costs: policy_menu(costs, asked.request.recompute),
+        one_regime(lambda costs: policy_menu(costs, asked.request.recompute)),
         relative_gap=0.0,
         time_limit_seconds=60.0,
         progress=told.append,

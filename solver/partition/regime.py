@@ -1,0 +1,45 @@
+"""One way in which a whole plan may be made, where a framework leaves only certain ways.
+
+A free plan knows one regime: every block chooses from its frontier. A framework with one recompute
+setting for all ranks knows a regime for each value of that setting; the search tries them side by
+side, the most promising first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.costs.pipeline import PipelineCosts
+from solver.partition.candidates import Cut
+from solver.partition.menu import Index, Menu
+from solver.request import Recompute
+
+Bools = npt.NDArray[np.bool_]
+
+Split = tuple[Cut, ...]
+"""A run of blocks for every stage."""
+
+
+@dataclass(frozen=True)
+class Regime:
+    """A menu for given costs, and what else holds of every plan that is made under it.
+
+    Args:
+        menu: What the blocks of these costs may choose among.
+        recompute: The same in the words of a request; None: every block chooses freely.
+        recompute_seconds: Per kind, what every block of it recomputes at least; empty: nothing.
+        bound: Seconds that no plan under this regime is below.
+        admits: Which counts of blocks, shape (runs, kinds), a stage may hold; None: any.
+        splits: The only splits there are; None: any.
+    """
+
+    menu: Callable[[PipelineCosts], Menu]
+    recompute: Recompute | None = None
+    recompute_seconds: tuple[float, ...] = ()
+    bound: float = 0.0
+    admits: Callable[[Index], Bools] | None = None
+    splits: tuple[Split, ...] | None = None

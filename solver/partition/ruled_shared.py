@@ -1,0 +1,124 @@
+"""Stages that share devices under a policy that leaves nothing to choose: only the split is open.
+
+A stage's recompute follows from its blocks, so a split is judged by simulating it and adding up its
+devices' bytes at every moment. Few splits are all tried, which proves the best one; of many, blocks
+are moved between stages while that helps, and the proof is the bound of ``shared.py``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from solver.costs.pipeline import PipelineCosts
+from solver.partition.candidates import Bools, Cut
+from solver.partition.free_menu import FreeMenu
+from solver.partition.menu import Index, Menu, Mix
+from solver.partition.outcome import Infeasible
+from solver.partition.shared import Plan, SharedProblem
+from solver.recompute.frontier import frontier_of
+from solver.recompute.policies import least_memory
+from solver.schedules import Schedule
+from solver.schedules.moments import moments
+
+MOST_SPLITS = 4_000
+"""Splits up to which all are tried."""
+
+TOGETHER = 256
+"""Splits simulated at once."""
+
+
+class RuledSharedProblem(SharedProblem):
+    """One layout's partition over stages that share devices; arguments as ``SharedProblem``.
+
+    ``menu`` has one mix for every run.
+    """
+
+    def __init__(
+        self,
+        costs: PipelineCosts,
+        menu: Menu,
+        schedule: Schedule,
+        admits: Callable[[Index], Bools] | None = None,
+    ) -> None:
+        self._rule = menu
+        least = tuple(frontier_of([least_memory(block)]) for block in costs.blocks)
+        super().__init__(costs, FreeMenu(costs, least), schedule, admits)
+
+    def _least_recompute(self) -> float:
+        """Nothing: what a rule asks for depends on the split."""
+        return 0.0
+
+    def _is_small(self) -> bool:
+        """Whether all splits are tried."""
+        return math.comb(len(self._costs.sequence) - 1, self._schedule.stages - 1) <= MOST_SPLITS
+
+    def _improve(self, deadline: float) -> None:
+        """All splits where they are few, else from the first ones on."""
+        if not self._is_small():
+            super()._improve(deadline)
+            return
+        inner = range(1, len(self._costs.sequence))
+        ends = itertools.combinations(inner, self._schedule.stages - 1)
+        every = (tuple(itertools.pairwise((0, *cuts, len(self._costs.sequence)))) for cuts in ends)
+        while together := list(itertools.islice(every, TOGETHER)):
+            self._try(together)
+            if time.monotonic() > deadline:
+                self._cut_short = True
+                return
+
+    _cut_short = False
+
+    def _add_rows(self, deadline: float, cutoff: float) -> float:  # noqa: ARG002
+        """Having tried all splits proves the best of them; nothing else is to be done."""
+        return 0.0 if self._cut_short else self._best[0]
+
+    def _with_mixes(self, cuts: tuple[Cut, ...]) -> Plan | None:
+        """The rule's mixes, or None if a device cannot hold them."""
+        runs = [int(self._signatures.of_run[cut]) for cut in cuts]
+        if min(runs) < 0 or not self._admitted[runs].all():
+            return None
+        mixes = tuple(self._mix(run) for run in runs)
+        for device in range(self._schedule.devices):
+            if self._device_bytes(runs, mixes, device) > self._costs.capacity_bytes * (1 + 1e-12):
+                return None
+        return cuts, mixes
+
+    def _mix(self, run: int) -> Mix:
+        """What the rule makes of a run, whatever memory there is."""
+        counts = tuple(self._signatures.counts[run].tolist())
+        found = self._rule.cheapest(counts, -math.inf, 1)
+        assert found is not None, "everything fits where states are endlessly small"
+        return found
+
+    def _device_bytes(self, runs: list[int], mixes: tuple[Mix, ...], device: int) -> float:
+        """Bytes of a device at its fullest moment."""
+        stages, blocks = self._schedule.stages_of(device), self._costs.blocks
+        parts = {stage: self._rule.parts(mixes[stage]) for stage in stages}
+        kept = np.array([sum(part.kept_bytes for part in parts[stage]) for stage in stages])
+        buffers = {
+            stage: max(p.recompute_bytes + blocks[p.kind].working_bytes for p in parts[stage])
+            for stage in stages
+        }
+        held = max(
+            float(np.array(moment.alive) @ kept) + buffers[moment.acting]
+            for moment in moments(self._schedule, device)
+        )
+        states = float(self._totals.states[[runs[stage] for stage in stages]].sum())
+        return states + held + self._costs.reserved_bytes
+
+    def _shortfall(self, deadline: float) -> Infeasible:  # noqa: ARG002
+        """What the best of the first splits misses, and on which device."""
+        usages = []
+        for cuts in self._first_cuts():
+            runs = [int(self._signatures.of_run[cut]) for cut in cuts]
+            mixes = tuple(self._mix(run) for run in runs)
+            devices = range(self._schedule.devices)
+            usages.append([self._device_bytes(runs, mixes, device) for device in devices])
+        needed = min(usages, key=max)
+        worst = int(np.argmax(needed))
+        return Infeasible(worst, needed[worst] - self._costs.capacity_bytes, needed[worst])
