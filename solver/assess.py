@@ -33,10 +33,15 @@ class DeviceMemory:
 
 @dataclass(frozen=True)
 class StageTime:
-    """Seconds of one stage: per micro-batch, and once per iteration."""
+    """Seconds of one stage: per micro-batch, and once per iteration.
+
+    ``weight`` are those of the gradients of weights where they are work of their own, else zero and
+    part of ``backward``.
+    """
 
     forward: float
     backward: float
+    weight: float
     recompute: float
     before_first: float
     after_last: float
@@ -81,18 +86,8 @@ class Assessment:
 
 def assess(costs: PipelineCosts, schedule: Schedule, stages: tuple[Stage, ...]) -> Assessment:
     """Simulate the iteration and sweep the memory of every device."""
-    times = tuple(_stage_time(costs, stage) for stage in stages)
-    simulation = simulate(
-        schedule_graph(schedule),
-        StageTimes.of(
-            forward=[time.forward for time in times],
-            backward=[time.backward for time in times],
-            send=costs.send_seconds,
-            before_first=[time.before_first for time in times],
-            after_last=[time.after_last for time in times],
-            step=[time.step for time in times],
-        ),
-    )
+    times = tuple(_stage_time(costs, schedule, stage) for stage in stages)
+    simulation = simulate(schedule_graph(schedule), stage_times(costs, times))
     makespan = float(simulation.makespan[0])
     sends = critical_path(simulation).sends * costs.send_seconds
     return Assessment(
@@ -110,20 +105,35 @@ def assess(costs: PipelineCosts, schedule: Schedule, stages: tuple[Stage, ...]) 
     )
 
 
+def stage_times(costs: PipelineCosts, times: tuple[StageTime, ...]) -> StageTimes:
+    """The simulator's form of the stages' times."""
+    return StageTimes.of(
+        forward=[time.forward for time in times],
+        backward=[time.backward for time in times],
+        send=costs.send_seconds,
+        before_first=[time.before_first for time in times],
+        after_last=[time.after_last for time in times],
+        step=[time.step for time in times],
+        weight=[time.weight for time in times],
+    )
+
+
 def _blocks(costs: PipelineCosts, stage: Stage) -> list[Block]:
     return [costs.blocks[kind] for kind in costs.sequence[stage.start : stage.stop]]
 
 
-def _stage_time(costs: PipelineCosts, stage: Stage) -> StageTime:
+def _stage_time(costs: PipelineCosts, schedule: Schedule, stage: Stage) -> StageTime:
     blocks = _blocks(costs, stage)
     forward = sum(block.forward_seconds for block in blocks)
     plain = sum(block.backward_seconds for block in blocks)
+    weight = sum(block.weight_seconds for block in blocks) if schedule.splits_backward else 0.0
     recompute = sum(part.seconds for part in stage.parts)
     gather = sum(block.gather_seconds for block in blocks)
     reduction = sum(block.gradient_seconds for block in blocks)
     return StageTime(
         forward=forward,
-        backward=plain + recompute,
+        backward=plain - weight + recompute,
+        weight=weight,
         recompute=recompute,
         before_first=max(gather - costs.gather_overlap * forward, 0.0),
         after_last=max(reduction - costs.gradient_overlap * plain, 0.0),
@@ -136,23 +146,35 @@ def _device_memory(
 ) -> DeviceMemory:
     """The fullest moment of a device: some backward, its block's recompute buffer filled.
 
-    The sweep counts, before each backward of the device's order, the micro-batches alive on each
-    of its stages.
+    The sweep counts the micro-batches alive on each stage of the device before each backward of its
+    order, and where gradients of weights are made apart those that wait for them; there also after
+    each task.
     """
     mine = schedule.stages_of(device)
     order = schedule.order(device)
-    backward = order[:, 0] == Work.BACKWARD
+    work = order[:, 0]
+    backward = work == Work.BACKWARD
     buffers = {stage: _buffer(costs, stages[stage]) for stage in mine}
-    alive, extra = np.zeros(len(order)), np.zeros(len(order))
+    after, extra = np.zeros(len(order)), np.zeros(len(order))
+    before = np.zeros(len(order))
     for stage in mine:
         here = order[:, 1] == stage
         kept = sum(part.kept_bytes for part in stages[stage].parts)
-        passed = np.cumsum(here & ~backward) - np.cumsum(here & backward)
-        alive += (passed + (here & backward)) * kept
+        waits = 0.0
+        if schedule.splits_backward:
+            waits = sum(block.weight_held_bytes for block in _blocks(costs, stages[stage]))
+        alive = np.cumsum(here & (work == Work.FORWARD)) - np.cumsum(here & backward)
+        waiting = np.cumsum(here & backward) - np.cumsum(here & (work == Work.WEIGHT))
+        after += alive * kept + waiting * waits
+        before += (alive + (here & backward)) * kept + (waiting - (here & backward)) * waits
         extra[here] = sum(buffers[stage])
-    held = np.where(backward, alive + extra, 0.0)
-    peak = int(held.argmax())
-    recompute, working = buffers[int(order[peak, 1])]
+    held = np.where(backward, before + extra, 0.0)
+    peak, between = int(held.argmax()), int(after.argmax())
+    if schedule.splits_backward and after[between] > held[peak]:
+        activations, recompute, working = float(after[between]), 0.0, 0.0
+    else:
+        activations = float(before[peak])
+        recompute, working = buffers[int(order[peak, 1])]
     blocks = [block for stage in mine for block in _blocks(costs, stages[stage])]
     return DeviceMemory(
         states=States(
@@ -160,7 +182,7 @@ def _device_memory(
             gradients=sum(block.states.gradients for block in blocks),
             optimizer=sum(block.states.optimizer for block in blocks),
         ),
-        activations=float(alive[peak]),
+        activations=activations,
         recompute=recompute,
         working=working,
         reserved=costs.reserved_bytes,

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from solver.assess import Assessment
+from solver.assess import Assessment, stage_times
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.menu import Menu
 from solver.partition.outcome import Partition
 from solver.partition.problem import partition_problem
 from solver.plan import Explanation, WhatIf
-from solver.schedules import Schedule, StageTimes, critical_path, schedule_graph, simulate
+from solver.schedules import Schedule, critical_path, schedule_graph, simulate
 from solver.schedules.simulate import Floats
 
 GIGABYTE = 1e9
@@ -53,18 +53,11 @@ def explain(
 
 def _critical_shares(costs: PipelineCosts, schedule: Schedule, assessment: Assessment) -> Floats:
     """Share of the makespan that each stage's passes take on the critical path."""
-    forward = np.array([time.forward for time in assessment.times])
-    backward = np.array([time.backward for time in assessment.times])
-    times = StageTimes.of(
-        forward,
-        backward,
-        costs.send_seconds,
-        [time.before_first for time in assessment.times],
-        [time.after_last for time in assessment.times],
-        [time.step for time in assessment.times],
-    )
+    times = stage_times(costs, assessment.times)
     path = critical_path(simulate(schedule_graph(schedule), times))
-    spent = np.array(path.forward) * forward + np.array(path.backward) * backward
+    spent = np.zeros(schedule.stages)
+    for work in schedule.work:
+        spent += np.array(path.count(work)) * times.of_work(work)[0]
     return np.asarray(spent / assessment.makespan if assessment.makespan else spent)
 
 

@@ -11,6 +11,9 @@ graph of ops in forward order. The exact meaning of *needed*, *kept* and *recomp
   bytes = the ``output_bytes`` of its recomputed tensors.
 - Memory of a stage = states + in-flight x kept bytes + the largest over its blocks of recompute
   bytes + ``working_bytes``, plus ``reserved_bytes``; it must not exceed ``capacity_bytes``.
+- Where a schedule makes the gradients of weights apart from backward, ``weight_held_bytes`` take
+  the place of the kept bytes when a micro-batch's backward ends, whatever was recomputed, until
+  those gradients are made.
 
 Everything is per device, in seconds and bytes.
 """
@@ -44,7 +47,9 @@ class Op:
     """One op and the tensor it makes (both carry ``name``).
 
     ``inputs`` names ``x`` or earlier ops; ``backward_reads`` names the tensors that the op's
-    backward reads. Seconds are for one micro-batch on one device. ``forward_bytes`` and
+    backward reads. Seconds are for one micro-batch on one device. ``weight_seconds`` is the part of
+    ``backward_seconds`` that makes the gradient of the weights; where a schedule runs it later,
+    ``weight_held_bytes`` stay from the end of the backward until then. ``forward_bytes`` and
     ``backward_bytes``: temporaries alive only while the op runs. ``gradient_bytes``: the gradient
     of its output, as large as the output where None.
     """
@@ -60,6 +65,8 @@ class Op:
     forward_bytes: float = 0.0
     backward_bytes: float = 0.0
     gradient_bytes: float | None = None
+    weight_seconds: float = 0.0
+    weight_held_bytes: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -118,6 +125,16 @@ class Block:
     def backward_seconds(self) -> float:
         """Backward time of one micro-batch, recompute apart."""
         return sum(op.backward_seconds for op in self.ops)
+
+    @property
+    def weight_seconds(self) -> float:
+        """The part of its backward time that makes the gradients of its weights."""
+        return sum(op.weight_seconds for op in self.ops)
+
+    @property
+    def weight_held_bytes(self) -> float:
+        """Bytes that wait with those gradients where a schedule makes them later."""
+        return sum(op.weight_held_bytes for op in self.ops)
 
 
 @dataclass(frozen=True)

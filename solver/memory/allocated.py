@@ -56,23 +56,28 @@ def allocated(
     steady = states + received
     running = states - sum(block.step_bytes for block in blocks)
     order = schedule.order(device)
-    backward = order[:, 0] == Work.BACKWARD
+    forward, backward = order[:, 0] == Work.FORWARD, order[:, 0] == Work.BACKWARD
+    weight = order[:, 0] == Work.WEIGHT
     others, own = np.zeros(len(order)), np.zeros(len(order))
     for stage in mine:
         run = _run(costs, stages[stage])
         kept = sum(part.kept for part in run)
         here = order[:, 1] == stage
-        change = np.where(here, np.where(backward, -kept, kept), 0.0)
+        change = np.select([here & forward, here & backward], [kept, -kept], 0.0)
         after = np.cumsum(change)
-        others += after - np.where(here & ~backward, kept, 0.0)
+        others += after - np.where(here & forward, kept, 0.0)
         others += _deferred(costs, stages[stage], np.cumsum(here & backward) - (here & backward))
-        own[here & ~backward] = _most(run, [part.forward_peak for part in run])
+        own[here & forward] = _most(run, [part.forward_peak for part in run])
         own[here & backward] = _most(run, [part.backward_peak for part in run])
+        if schedule.splits_backward:
+            waits = sum(b.weight_held_bytes for b in _blocks(costs, stages[stage]))
+            ended, made = np.cumsum(here & backward), np.cumsum(here & weight)
+            others += waits * (ended - made + (here & weight))
     total = running + others + own
     at = int(total.argmax())
     if total[at] <= steady:
         return Allocated(steady, steady, Moment.STEP, mine[-1])
-    moment = Moment.BACKWARD if backward[at] else Moment.FORWARD
+    moment = Moment.FORWARD if forward[at] else Moment.BACKWARD
     return Allocated(steady, float(total[at]), moment, int(order[at, 1]))
 
 

@@ -43,6 +43,7 @@ class Candidates:
     step: Floats
     before_first: Floats
     after_last: Floats
+    weight: Floats
 
     @classmethod
     def all(
@@ -80,6 +81,7 @@ class Candidates:
             step=_spread(totals.step, runs),
             before_first=_spread(totals.before_first, runs),
             after_last=_spread(totals.after_last, runs),
+            weight=_spread(totals.weight, runs),
         )
 
     def keeping(self, alive: Bools) -> Candidates:
@@ -107,6 +109,7 @@ class Candidates:
             step=self.step[at],
             before_first=self.before_first[at],
             after_last=self.after_last[at],
+            weight=self.weight[at],
         )
 
     def connected(self, alive: Bools) -> Bools:

@@ -79,8 +79,10 @@ class DeviceMenu:
             for part in parts
         ]
         room = self._costs.capacity_bytes - self._costs.reserved_bytes - states
+        waits = [sum(n * blocks[k].weight_held_bytes for k, _, n in part) for part in parts]
         return all(
-            float(np.array(moment.alive) @ kept) + buffers[self._chunks.index(moment.acting)]
+            float(np.array(moment.alive) @ kept + np.array(moment.waiting) @ np.array(waits))
+            + (0.0 if moment.acting is None else buffers[self._chunks.index(moment.acting)])
             <= room
             for moment in self._moments
         )

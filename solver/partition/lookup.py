@@ -30,7 +30,9 @@ class RunLookup:
     ) -> None:
         self._menu, self._stages, self._send = menu, schedule.stages, costs.send_seconds
         self._signatures = signatures(costs.sequence, len(costs.blocks))
-        self._totals = run_totals(costs, self._signatures.counts)
+        self._totals = run_totals(
+            costs, self._signatures.counts, splits_backward=schedule.splits_backward
+        )
         self._in_flight = np.array([schedule.in_flight(s) for s in range(schedule.stages)])
         counts = self._signatures.counts
         self._admitted = None if admits is None else admits(counts)
@@ -122,4 +124,5 @@ class RunLookup:
             before_first=totals.before_first[chosen],
             after_last=totals.after_last[chosen],
             step=totals.step[chosen],
+            weight=totals.weight[chosen],
         )

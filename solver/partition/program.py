@@ -180,6 +180,12 @@ class PartitionModel:
             if path.backward[stage]:
                 terms.append(path.backward[stage] * self.stage_time("backward", stage))
             stage += 1
+        for part in ("weight", "recompute"):
+            terms += [
+                count * self.stage_time(part, stage)
+                for stage, count in enumerate(getattr(path, part))
+                if count and getattr(self.candidates, part)[stage].any()
+            ]
         return terms
 
     def minimise(

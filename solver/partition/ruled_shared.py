@@ -104,11 +104,14 @@ class RuledSharedProblem(SharedProblem):
             stage: max(p.recompute_bytes + blocks[p.kind].working_bytes for p in parts[stage])
             for stage in stages
         }
+        here = [runs[stage] for stage in stages]
+        waits = self._signatures.counts[here] @ [block.weight_held_bytes for block in blocks]
         held = max(
-            float(np.array(moment.alive) @ kept) + buffers[moment.acting]
+            float(np.array(moment.alive) @ kept + np.array(moment.waiting) @ waits)
+            + (0.0 if moment.acting is None else buffers[moment.acting])
             for moment in moments(self._schedule, device)
         )
-        states = float(self._totals.states[[runs[stage] for stage in stages]].sum())
+        states = float(self._totals.states[here].sum())
         return states + held + self._costs.reserved_bytes
 
     def _shortfall(self, deadline: float) -> Infeasible:  # noqa: ARG002

@@ -48,7 +48,8 @@ def signatures(sequence: tuple[int, ...], kinds: int) -> Signatures:
 class RunTotals:
     """What a signature adds up to, each of shape (signatures,).
 
-    ``forward`` and ``backward`` are seconds of one micro-batch, recompute apart; ``before_first``,
+    ``forward`` and ``backward`` are seconds of one micro-batch, recompute apart; ``weight`` those
+    of the gradients of weights where they are work of their own, else zero; ``before_first``,
     ``after_last`` and ``step`` are the exposed weight gather, gradient reduction and update, once
     per iteration.
     """
@@ -59,10 +60,14 @@ class RunTotals:
     before_first: Floats
     after_last: Floats
     step: Floats
+    weight: Floats
 
 
-def run_totals(costs: PipelineCosts, counts: Index) -> RunTotals:
-    """Totals of every signature under these costs."""
+def run_totals(costs: PipelineCosts, counts: Index, *, splits_backward: bool = False) -> RunTotals:
+    """Totals of every signature under these costs.
+
+    With ``splits_backward`` the gradients of weights are no part of ``backward``.
+    """
 
     def total(values: list[float]) -> Floats:
         return np.asarray(counts @ np.array(values, dtype=np.float64))
@@ -70,13 +75,15 @@ def run_totals(costs: PipelineCosts, counts: Index) -> RunTotals:
     blocks = costs.blocks
     forward = total([block.forward_seconds for block in blocks])
     backward = total([block.backward_seconds for block in blocks])
+    weight = total([block.weight_seconds if splits_backward else 0.0 for block in blocks])
     gather = total([block.gather_seconds for block in blocks])
     reduction = total([block.gradient_seconds for block in blocks])
     return RunTotals(
         forward=forward,
-        backward=backward,
+        backward=np.maximum(backward - weight, 0.0) if splits_backward else backward,
         states=total([block.states.total for block in blocks]),
         before_first=np.maximum(gather - costs.gather_overlap * forward, 0.0),
         after_last=np.maximum(reduction - costs.gradient_overlap * backward, 0.0),
         step=total([block.optimizer_seconds for block in blocks]),
+        weight=weight,
     )

@@ -67,7 +67,9 @@ class SharedProblem:
     ) -> None:
         self._costs, self._menu, self._schedule = costs, menu, schedule
         self._signatures = signatures(costs.sequence, len(costs.blocks))
-        self._totals = run_totals(costs, self._signatures.counts)
+        self._totals = run_totals(
+            costs, self._signatures.counts, splits_backward=schedule.splits_backward
+        )
         counts = self._signatures.counts
         self._admitted = np.ones(len(counts), dtype=bool) if admits is None else admits(counts)
         everything = Candidates.all(self._signatures, self._totals, schedule.stages)
@@ -272,6 +274,7 @@ class SharedProblem:
             before_first=totals.before_first[chosen],
             after_last=totals.after_last[chosen],
             step=totals.step[chosen],
+            weight=totals.weight[chosen],
         )
 
     def _shortfall(self, deadline: float) -> Infeasible:
@@ -303,8 +306,10 @@ class SharedProblem:
         ]
         buffers = np.where(counts > 0, np.array(peaks), 0.0).max(axis=1)
         places = {stage: i for i, stage in enumerate(self._schedule.stages_of(device))}
+        waits = counts @ np.array([block.weight_held_bytes for block in self._costs.blocks])
         held = max(
-            float(np.array(moment.alive) @ kept) + float(buffers[places[moment.acting]])
+            float(np.array(moment.alive) @ kept + np.array(moment.waiting) @ waits)
+            + (0.0 if moment.acting is None else float(buffers[places[moment.acting]]))
             for moment in moments(self._schedule, device)
         )
         return float(self._totals.states[runs].sum()) + held + self._costs.reserved_bytes

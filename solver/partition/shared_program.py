@@ -11,8 +11,9 @@ their choices c; devices d, and their moments (``schedules/moments.py``). ::
     (choices)  sum over c of x[s, k, c] = sum over r of count[k, r] y[s, r]       -> _add_choices
     (buffer)   x[s, k, c] <= most[s, k] u[s, k, c],
                R[s] >= (rebuilt[k, c] + working[k]) u[s, k, c]                     -> _add_choices
-    (memory)   for every moment of d: sum over its stages of states y + alive kept x, plus R of the
-               acting stage, is at most the capacity + E                           -> _add_memory
+    (memory)   for every moment of d: sum over its stages of states y + alive kept x + waiting
+               held y, plus R of the stage that acts, if any, is at most the capacity + E
+                                                                                   -> _add_memory
     (times)    f[s] = sum F y,  b[s] = sum B y + sum seconds x    -> PartitionModel.stage_time
     (paths)    T >= length of every path in the pool              -> PartitionModel.add_paths
 
@@ -82,6 +83,11 @@ class SharedModel(PartitionModel):
         """(signature, y) of a stage's runs."""
         return [(int(self.candidates.runs[stage, a, b]), y) for a, b, y in self.runs[stage]]
 
+    def _waits_of(self, stage: int) -> list[tuple[float, mathopt.Variable]]:
+        """(bytes that wait with the gradients of weights, y) of a stage's runs, where any do."""
+        held = self._counts @ [block.weight_held_bytes for block in self._costs.blocks]
+        return [(float(held[run]), y) for run, y in self._runs_of(stage) if held[run] > 0]
+
     def _add_choices(self) -> None:
         for stage in range(self.candidates.stages):
             runs = self._runs_of(stage)
@@ -130,7 +136,15 @@ class SharedModel(PartitionModel):
                     if count
                     for term in held.get(stage, [])
                 ]
-                terms += [*states, 1.0 * self._buffers[moment.acting]]
+                terms += [
+                    count * self._scaled(waits) * y
+                    for stage, count in zip(stages, moment.waiting, strict=True)
+                    if count
+                    for waits, y in self._waits_of(stage)
+                ]
+                terms += states
+                if moment.acting is not None:
+                    terms.append(1.0 * self._buffers[moment.acting])
                 self.model.add_linear_constraint(mathopt.fast_sum(terms) <= room + self._excess)
 
     def solve_shared(

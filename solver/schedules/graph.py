@@ -3,7 +3,12 @@
 A task starts when the task before it on its device has ended and its input is there:
 
 - F(s, m) after F(s - 1, m), plus a send when the two stages stand on different devices;
-- B(s, m) after B(s + 1, m), plus a send likewise; B of the last stage after F of the last stage.
+- B(s, m) after B(s + 1, m), plus a send likewise; B of the last stage after F of the last stage;
+- W(s, m), the gradient of the weights, and R(s, m), recompute ahead of B(s, m), wait for their
+  device only; W(s, m) stands after B(s, m) in its order, R(s, m) before.
+
+Where several pipelines stand side by side (``Schedule.depth``), each has its own first and last
+stage.
 
 Nodes are sorted by level (longest path in tasks), so predecessors always stand in lower levels.
 """
@@ -30,8 +35,9 @@ class ScheduleGraph:
     ``tasks`` has rows of (work, stage, micro-batch). ``previous`` and ``dependency`` index nodes; a
     task with no predecessor on its device points to the source of its stage, ``nodes + stage``, and
     a task with no dependency to ``nodes + stages``, a source at time zero. ``sends`` is 1 where the
-    dependency stands on another device. ``duration`` indexes a table laid out as work x stage.
-    ``levels`` bounds the slices of nodes of one level. ``last_of_stage`` has shape (stages,).
+    dependency stands on another device. ``duration`` indexes a table laid out as work x stage, of
+    the kinds of work in ``schedule.work``. ``levels`` bounds the slices of nodes of one level.
+    ``last_of_stage`` has shape (stages,).
     """
 
     schedule: Schedule
@@ -66,25 +72,30 @@ def schedule_graph(schedule: Schedule) -> ScheduleGraph:
 @lru_cache(maxsize=64)
 def _graph(keyed: ByKey) -> ScheduleGraph:
     schedule = keyed.schedule
-    stages, micro_batches = schedule.stages, schedule.micro_batches
+    stages, passes = schedule.stages, schedule.passes
     orders = [schedule.order(device) for device in range(schedule.devices)]
     count = sum(len(order) for order in orders)
-    if count != len(Work) * stages * micro_batches:
+    if count != len(schedule.work) * stages * passes:
         raise SolverFailed(f"The order of schedule '{schedule.name}' leaves out tasks.")
+    kind = np.zeros(len(Work), dtype=np.int64)
+    kind[list(schedule.work)] = np.arange(len(schedule.work))
 
     def number(rows: Order) -> Index:
-        """Tasks numbered as work x stage x micro-batch."""
-        return np.asarray((rows[:, 0] * stages + rows[:, 1]) * micro_batches + rows[:, 2])
+        """Tasks numbered as kind of work x stage x micro-batch."""
+        return np.asarray((kind[rows[:, 0]] * stages + rows[:, 1]) * passes + rows[:, 2])
 
     tasks = np.empty((count, 3), dtype=np.int64)
     previous = np.full(count, -1, dtype=np.int64)
+    turn = np.full(count, -1, dtype=np.int64)
     last_of_stage = np.zeros(stages, dtype=np.int64)
     for order in orders:
         numbers = number(order)
         tasks[numbers] = order
+        turn[numbers] = np.arange(len(order))
         previous[numbers[1:]] = numbers[:-1]
         last_of_stage[order[:, 1]] = numbers  # the last assignment stands
-    dependency = _dependencies(tasks, stages, micro_batches)
+    _check_turns(schedule, turn)
+    dependency = _dependencies(schedule, tasks)
     level = _levels(schedule, previous, dependency)
 
     by_level = np.lexsort((np.arange(count), level))
@@ -92,7 +103,7 @@ def _graph(keyed: ByKey) -> ScheduleGraph:
     place[by_level], place[-1] = np.arange(count), -1
     tasks, previous, dependency = tasks[by_level], previous[by_level], dependency[by_level]
     device = np.array([schedule.device(stage) for stage in range(stages)])
-    crosses = device[tasks[:, 1]] != device[_stage_of(dependency, stages, micro_batches)]
+    crosses = device[tasks[:, 1]] != device[dependency // passes % stages]
     bounds = np.searchsorted(level[by_level], np.arange(level.max() + 2))
     return ScheduleGraph(
         schedule=schedule,
@@ -100,24 +111,38 @@ def _graph(keyed: ByKey) -> ScheduleGraph:
         previous=np.where(previous < 0, count + tasks[:, 1], place[previous]),
         dependency=np.where(dependency < 0, count + stages, place[dependency]),
         sends=np.where((dependency >= 0) & crosses, 1.0, 0.0),
-        duration=tasks[:, 0] * stages + tasks[:, 1],
+        duration=kind[tasks[:, 0]] * stages + tasks[:, 1],
         levels=tuple((int(low), int(high)) for low, high in itertools.pairwise(bounds)),
         last_of_stage=place[last_of_stage],
     )
 
 
-def _stage_of(numbers: Index, stages: int, micro_batches: int) -> Index:
-    return np.asarray(numbers // micro_batches % stages)
+def _check_turns(schedule: Schedule, turn: Index) -> None:
+    """Every task stands once, W after its B and R before it.
+
+    ``turn`` is each task's place in its device's order, by number.
+    """
+    turns = dict(zip(schedule.work, turn.reshape(len(schedule.work), -1), strict=True))
+    backward = turns[Work.BACKWARD]
+    early = Work.WEIGHT in turns and (turns[Work.WEIGHT] < backward).any()
+    late = Work.RECOMPUTE in turns and (turns[Work.RECOMPUTE] > backward).any()
+    if (turn < 0).any() or early or late:
+        raise SolverFailed(f"The order of schedule '{schedule.name}' misplaces tasks.")
 
 
-def _dependencies(tasks: Order, stages: int, micro_batches: int) -> Index:
+def _dependencies(schedule: Schedule, tasks: Order) -> Index:
     """Per task number, the task of another stage that it waits for (or -1)."""
-    work, stage, micro_batch = tasks.T
+    passes, depth = schedule.passes, schedule.depth
+    work, stage, _ = tasks.T
+    size = schedule.stages * passes  # tasks of one kind of work
     number = np.arange(len(tasks))
-    forward = np.where(stage > 0, number - micro_batches, -1)
-    turn = stage * micro_batches + micro_batch
-    backward = np.where(stage < stages - 1, number + micro_batches, turn)
-    return np.where(work == Work.FORWARD, forward, backward)
+    place = {kind: number - size * at for at, kind in enumerate(schedule.work)}
+    before = number - passes
+    behind = number + passes
+    turned = place[Work.BACKWARD] + size * schedule.work.index(Work.FORWARD)
+    forward = np.where(stage % depth > 0, before, -1)
+    backward = np.where(stage % depth < depth - 1, behind, turned)
+    return np.select([work == Work.FORWARD, work == Work.BACKWARD], [forward, backward], -1)
 
 
 def _levels(schedule: Schedule, previous: Index, dependency: Index) -> Index:

@@ -1,6 +1,6 @@
 """Paths through a schedule's graph: each is a lower bound of the makespan that is linear in times.
 
-A path visits tasks and counts how often each stage's forward and backward stand on it. Whatever the
+A path visits tasks and counts how often each stage's work of each kind stands on it. Whatever the
 partition, the makespan is at least the length of every path; the critical path attains it.
 """
 
@@ -21,6 +21,7 @@ class Path:
 
     ``first`` and ``last`` name the stage whose ``before_first`` and ``after_last`` the path
     includes, or None; ``step`` names the stages whose updates it includes, all of one device.
+    ``weight`` and ``recompute`` are empty where the schedule has no such work.
     """
 
     forward: tuple[int, ...]
@@ -29,12 +30,19 @@ class Path:
     first: int | None = None
     last: int | None = None
     step: tuple[int, ...] = ()
+    weight: tuple[int, ...] = ()
+    recompute: tuple[int, ...] = ()
+
+    def count(self, work: Work) -> tuple[int, ...]:
+        """How often each stage's work of this kind stands on the path; may be empty."""
+        return (self.forward, self.backward, self.weight, self.recompute)[work]
 
     def length(self, times: StageTimes) -> Floats:
         """The path's length for every candidate, shape (candidates,)."""
-        total = times.forward @ np.array(self.forward, dtype=np.float64)
-        total += times.backward @ np.array(self.backward, dtype=np.float64)
-        total += self.sends * times.send
+        total = np.full(len(times.forward), self.sends * times.send)
+        for work in Work:
+            if self.count(work):
+                total += times.of_work(work) @ np.array(self.count(work), dtype=np.float64)
         for stage, part in ((self.first, times.before_first), (self.last, times.after_last)):
             if stage is not None:
                 total += part[:, stage]
@@ -64,11 +72,14 @@ def critical_path(simulation: Simulation, candidate: int = 0) -> Path:
     if node < graph.nodes + graph.stages:
         first = node - graph.nodes
     busiest = int(np.argmax(device_steps(graph, times.step)[candidate]))
+    found = {work: tuple(counts[work].tolist()) for work in graph.schedule.work}
     return Path(
-        forward=tuple(counts[Work.FORWARD].tolist()),
-        backward=tuple(counts[Work.BACKWARD].tolist()),
+        forward=found[Work.FORWARD],
+        backward=found[Work.BACKWARD],
         sends=sends,
         first=first,
         last=last,
         step=tuple(graph.schedule.stages_of(busiest)),
+        weight=found.get(Work.WEIGHT, ()),
+        recompute=found.get(Work.RECOMPUTE, ()),
     )

@@ -18,10 +18,17 @@ Order = npt.NDArray[np.int64]
 
 
 class Work(IntEnum):
-    """The kinds of work a stage does for one micro-batch."""
+    """The kinds of work a stage does for one micro-batch.
+
+    Every schedule runs ``FORWARD`` and ``BACKWARD``. One that splits the backward pass runs the
+    gradient of the weights as ``WEIGHT``, and ``BACKWARD`` is then that of the input alone; one
+    that recomputes ahead runs the recompute as ``RECOMPUTE``, before its backward.
+    """
 
     FORWARD = 0
     BACKWARD = 1
+    WEIGHT = 2
+    RECOMPUTE = 3
 
 
 class Task(NamedTuple):
@@ -33,15 +40,18 @@ class Task(NamedTuple):
 
 
 class Schedule(ABC):
-    """A fixed order of forward and backward passes on every device of a pipeline.
+    """A fixed order of work on every device of a pipeline.
 
     Args:
         devices: Pipeline-parallel size p.
         micro_batches: Micro-batches n per iteration.
         virtual_stages: Model chunks per device v; stages are numbered 0 .. p v - 1 in model order.
+
+    ``work`` names the kinds of work that the order holds, each for every stage and micro-batch.
     """
 
     name: ClassVar[str]
+    work: tuple[Work, ...] = (Work.FORWARD, Work.BACKWARD)
 
     def __init__(self, devices: int, micro_batches: int, virtual_stages: int = 1) -> None:
         self.devices = devices
@@ -52,6 +62,21 @@ class Schedule(ABC):
     def stages(self) -> int:
         """Number of (virtual) stages in model order."""
         return self.devices * self.virtual_stages
+
+    @property
+    def depth(self) -> int:
+        """Stages that a micro-batch passes: all, or with pipelines side by side those of one."""
+        return self.stages
+
+    @property
+    def passes(self) -> int:
+        """Micro-batches that pass a stage: all n, or with pipelines side by side a part."""
+        return self.micro_batches
+
+    @property
+    def splits_backward(self) -> bool:
+        """Whether the gradient of the weights is work of its own."""
+        return Work.WEIGHT in self.work
 
     def device(self, stage: int) -> int:
         """The device that holds a stage."""
@@ -69,7 +94,8 @@ class Schedule(ABC):
         """Most micro-batches whose forward on this stage ran and whose backward has not ended."""
         order = self.order(self.device(stage))
         mine = order[order[:, 1] == stage, 0]
-        return int(np.where(mine == Work.FORWARD, 1, -1).cumsum().max())
+        passed = (mine == Work.FORWARD).astype(np.int64) - (mine == Work.BACKWARD)
+        return int(passed.cumsum().max())
 
     def resized(self, devices: int, micro_batches: int) -> Self:
         """The same schedule over other numbers of devices and micro-batches."""

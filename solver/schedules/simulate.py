@@ -1,7 +1,7 @@
 """The exact simulator: when every task of a schedule ends, for one or many pipelines at once.
 
 The iteration is more than the passes: a stage may first gather its weights (``before_first``), and
-after its last backward it reduces its gradients (``after_last``); when all have, every device
+after its last pass it reduces its gradients (``after_last``); when all have, every device
 updates its stages' weights (``step``). Its makespan is
 
     max over s of (end of the last task of s + after_last[s])
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.schedules.graph import ScheduleGraph
+from solver.schedules.schedule import Work
 
 Floats = npt.NDArray[np.float64]
 
@@ -24,7 +25,9 @@ Floats = npt.NDArray[np.float64]
 class StageTimes:
     """Seconds per stage, each of shape (candidates, stages); ``send`` is one number.
 
-    ``forward`` and ``backward`` are for one micro-batch; the others happen once per iteration.
+    ``forward``, ``backward``, ``weight`` and ``recompute`` are for one micro-batch, the latter two
+    apart from ``backward`` and None where no time is spent so; the others happen once per
+    iteration.
     """
 
     forward: Floats
@@ -33,6 +36,8 @@ class StageTimes:
     before_first: Floats
     after_last: Floats
     step: Floats
+    weight: Floats | None = None
+    recompute: Floats | None = None
 
     @classmethod
     def of(
@@ -43,6 +48,8 @@ class StageTimes:
         before_first: npt.ArrayLike | None = None,
         after_last: npt.ArrayLike | None = None,
         step: npt.ArrayLike | None = None,
+        weight: npt.ArrayLike | None = None,
+        recompute: npt.ArrayLike | None = None,
     ) -> StageTimes:
         """Times from arrays of shape (stages,) or (candidates, stages); absent parts are zero."""
         ahead = np.atleast_2d(np.asarray(forward, dtype=np.float64))
@@ -53,7 +60,21 @@ class StageTimes:
             return np.atleast_2d(np.asarray(values, dtype=np.float64))
 
         back = np.atleast_2d(np.asarray(backward, dtype=np.float64))
-        return cls(ahead, back, send, part(before_first), part(after_last), part(step))
+        return cls(
+            forward=ahead,
+            backward=back,
+            send=send,
+            before_first=part(before_first),
+            after_last=part(after_last),
+            step=part(step),
+            weight=None if weight is None else part(weight),
+            recompute=None if recompute is None else part(recompute),
+        )
+
+    def of_work(self, work: Work) -> Floats:
+        """Seconds of one kind of work for one micro-batch."""
+        found = (self.forward, self.backward, self.weight, self.recompute)[work]
+        return np.zeros_like(self.forward) if found is None else found
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +89,8 @@ class Simulation:
 
 def simulate(graph: ScheduleGraph, times: StageTimes) -> Simulation:
     """Run the schedule exactly, level by level, for every candidate."""
-    durations = np.concatenate([times.forward, times.backward], axis=1).T[graph.duration]
+    table = np.concatenate([times.of_work(work) for work in graph.schedule.work], axis=1)
+    durations = table.T[graph.duration]
     sends = (graph.sends * times.send)[:, None]
     candidates = durations.shape[1]
     ends = np.zeros((graph.nodes + graph.stages + 1, candidates))

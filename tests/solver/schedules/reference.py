@@ -6,7 +6,30 @@ import itertools
 import random
 from functools import cache
 
+import numpy as np
+
 from solver.schedules import GPipe, Interleaved, OneForwardOneBackward, Schedule, StageTimes, Work
+from solver.schedules.schedule import Order
+
+
+class EveryWork(OneForwardOneBackward):
+    """1F1B that recomputes ahead, and makes the gradients of weights one backward later."""
+
+    name = "every-work"
+    work = (Work.FORWARD, Work.BACKWARD, Work.WEIGHT, Work.RECOMPUTE)
+
+    def order(self, device: int) -> Order:
+        """R before every B, and after it the W of the micro-batch before."""
+        tasks = []
+        for work, stage, micro_batch in super().order(device).tolist():
+            if work == Work.BACKWARD:
+                tasks.append((Work.RECOMPUTE, stage, micro_batch))
+            tasks.append((work, stage, micro_batch))
+            if work == Work.BACKWARD and micro_batch > 0:
+                tasks.append((Work.WEIGHT, stage, micro_batch - 1))
+        tasks.append((Work.WEIGHT, device, self.micro_batches - 1))
+        return np.array(tasks, dtype=np.int64)
+
 
 SCHEDULES: tuple[Schedule, ...] = (
     GPipe(1, 3),
@@ -21,6 +44,8 @@ SCHEDULES: tuple[Schedule, ...] = (
     Interleaved(4, 8, 3),
     Interleaved(2, 5, 3),
     Interleaved(2, 8, 2, group=4),
+    EveryWork(1, 3),
+    EveryWork(4, 6),
 )
 
 
@@ -39,6 +64,8 @@ def times_of(rng: random.Random, stages: int) -> StageTimes:
         before_first=draw(4),
         after_last=draw(4),
         step=draw(2),
+        weight=draw(3),
+        recompute=draw(3),
     )
 
 
@@ -51,25 +78,24 @@ def makespan(schedule: Schedule, times: StageTimes) -> float:
     before = {
         task: previous for tasks in order.values() for previous, task in itertools.pairwise(tasks)
     }
-    last = schedule.stages - 1
+    last = schedule.depth - 1
 
     @cache
     def end(work: Work, stage: int, micro_batch: int) -> float:
         start = times.before_first[0, stage] if (work, stage, micro_batch) not in before else 0.0
         if (work, stage, micro_batch) in before:
             start = end(*before[work, stage, micro_batch])
-        needs: tuple[Work, int, int]
-        if work is Work.FORWARD:
-            source = stage - 1 if stage else None
+        needs: tuple[Work, int, int] | None = None
+        if work is Work.FORWARD and stage % schedule.depth:
             needs = (work, stage - 1, micro_batch)
-        elif stage == last:
-            source, needs = stage, (Work.FORWARD, stage, micro_batch)
-        else:
-            source, needs = stage + 1, (work, stage + 1, micro_batch)
-        if source is not None:
-            far = schedule.device(source) != schedule.device(stage)
+        elif work is Work.BACKWARD and stage % schedule.depth == last:
+            needs = (Work.FORWARD, stage, micro_batch)
+        elif work is Work.BACKWARD:
+            needs = (work, stage + 1, micro_batch)
+        if needs is not None:
+            far = schedule.device(needs[1]) != schedule.device(stage)
             start = max(start, end(*needs) + (times.send if far else 0.0))
-        return float(start + (times.forward, times.backward)[work][0, stage])
+        return float(start + times.of_work(work)[0, stage])
 
     passes = [
         max(end(*task) for tasks in order.values() for task in tasks if task[1] == stage)

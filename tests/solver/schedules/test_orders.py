@@ -19,7 +19,7 @@ from solver.schedules import (
     schedule_graph,
 )
 from solver.schedules.schedule import Order
-from tests.solver.schedules.reference import SCHEDULES
+from tests.solver.schedules.reference import SCHEDULES, EveryWork
 
 SIZES = list(itertools.product((1, 2, 3, 5), (1, 2, 4, 7)))
 
@@ -27,9 +27,9 @@ SIZES = list(itertools.product((1, 2, 3, 5), (1, 2, 4, 7)))
 def every_task(schedule: Schedule, device: int) -> set[tuple[int, int, int]]:
     return {
         (work, stage, micro_batch)
-        for work in Work
+        for work in schedule.work
         for stage in schedule.stages_of(device)
-        for micro_batch in range(schedule.micro_batches)
+        for micro_batch in range(schedule.passes)
     }
 
 
@@ -44,7 +44,8 @@ def test_every_device_runs_each_of_its_tasks_once(schedule: Schedule) -> None:
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: str(s.key()))
 def test_orders_run_to_their_end(schedule: Schedule) -> None:
     assert unfinished(schedule) == 0
-    assert schedule_graph(schedule).nodes == 2 * schedule.stages * schedule.micro_batches
+    tasks = len(schedule.work) * schedule.stages * schedule.passes
+    assert schedule_graph(schedule).nodes == tasks
 
 
 def unfinished(schedule: Schedule) -> int:
@@ -62,8 +63,12 @@ def unfinished(schedule: Schedule) -> int:
 def ready(schedule: Schedule, task: list[int], done: set[tuple[int, int, int]]) -> bool:
     work, stage, micro_batch = task
     if work == Work.FORWARD:
-        return stage == 0 or (work, stage - 1, micro_batch) in done
-    if stage == schedule.stages - 1:
+        return stage % schedule.depth == 0 or (work, stage - 1, micro_batch) in done
+    if work == Work.WEIGHT:
+        return (Work.BACKWARD, stage, micro_batch) in done
+    if work == Work.RECOMPUTE:
+        return (Work.BACKWARD, stage, micro_batch) not in done
+    if stage % schedule.depth == schedule.depth - 1:
         return (Work.FORWARD, stage, micro_batch) in done
     return (work, stage + 1, micro_batch) in done
 
@@ -101,7 +106,7 @@ def alive(schedule: Schedule, stages: list[int]) -> Iterator[int]:
     held = 0
     for work, stage, _ in schedule.order(schedule.device(stages[0])).tolist():
         if stage in stages:
-            held += 1 if work == Work.FORWARD else -1
+            held += (work == Work.FORWARD) - (work == Work.BACKWARD)
             yield held
 
 
@@ -144,6 +149,22 @@ def test_an_order_that_deadlocks_is_found() -> None:
 def test_an_order_that_leaves_out_tasks_is_found() -> None:
     with pytest.raises(SolverFailed, match="leaves out tasks"):
         schedule_graph(Forgetful(2, 3))
+
+
+class WeightsFirst(EveryWork):
+    """A gradient of weights before the backward that it belongs to."""
+
+    name = "weights-first"
+
+    def order(self, device: int) -> Order:
+        order = super().order(device)
+        weights = order[:, 0] == Work.WEIGHT
+        return np.concatenate([order[weights], order[~weights]])
+
+
+def test_an_order_with_weights_before_their_backward_is_an_error_of_the_solver() -> None:
+    with pytest.raises(SolverFailed, match="misplaces"):
+        schedule_graph(WeightsFirst(2, 3))
 
 
 def test_predecessors_stand_in_lower_levels() -> None:

@@ -109,7 +109,9 @@ def test_many_pipelines_at_once_equal_single_runs() -> None:
 @given(
     which=st.integers(0, len(SCHEDULES) - 1),
     seed=st.integers(0, 10_000),
-    part=st.sampled_from(["forward", "backward", "before_first", "after_last", "step"]),
+    part=st.sampled_from(
+        ["forward", "backward", "before_first", "after_last", "step", "weight", "recompute"]
+    ),
     more=st.floats(0, 10),
 )
 @settings(max_examples=60, deadline=None)
