@@ -112,6 +112,7 @@ def _stage(
         kept_bytes=sum(part.kept_bytes for part in stage.parts),
         in_flight=assessment.in_flight[position],
         peak_memory_bytes=memory.total,
+        memory_limit_bytes=assessment.capacities[schedule.device(position)],
         allocated_peak_bytes=allocated.peak,
         allocated_steady_bytes=allocated.steady,
         allocated_peak_at=allocated.moment.value,

@@ -63,7 +63,10 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Assessment:
-    """The exact time and memory of a plan; memory is by device, ``times`` by stage."""
+    """The exact time and memory of a plan; memory is by device, ``times`` by stage.
+
+    ``capacities``: the usable bytes of every device.
+    """
 
     makespan: float
     times: tuple[StageTime, ...]
@@ -71,7 +74,7 @@ class Assessment:
     allocated: tuple[Allocated, ...]
     in_flight: tuple[int, ...]
     seconds: Seconds
-    capacity_bytes: float
+    capacities: tuple[float, ...]
 
     @property
     def peak_bytes(self) -> float:
@@ -81,12 +84,23 @@ class Assessment:
     @property
     def fits(self) -> bool:
         """Whether every device holds what it must; equal sums in another order count as equal."""
-        return self.peak_bytes <= self.capacity_bytes * (1 + 1e-12)
+        return all(
+            memory.total <= capacity * (1 + 1e-12)
+            for memory, capacity in zip(self.memory, self.capacities, strict=True)
+        )
+
+    @property
+    def capacity_bytes(self) -> float:
+        """The smallest device."""
+        return min(self.capacities)
 
 
 def assess(costs: PipelineCosts, schedule: Schedule, stages: tuple[Stage, ...]) -> Assessment:
     """Simulate the iteration and sweep the memory of every device."""
-    times = tuple(_stage_time(costs, schedule, stage) for stage in stages)
+    of_stage = [costs.at(schedule.device(stage)) for stage in range(schedule.stages)]
+    times = tuple(
+        _stage_time(own, schedule, stage) for own, stage in zip(of_stage, stages, strict=True)
+    )
     simulation = simulate(schedule_graph(schedule), stage_times(costs, times))
     makespan = float(simulation.makespan[0])
     sends = critical_path(simulation).sends * costs.send_seconds
@@ -94,14 +108,16 @@ def assess(costs: PipelineCosts, schedule: Schedule, stages: tuple[Stage, ...]) 
         makespan=makespan + costs.fixed_seconds,
         times=times,
         memory=tuple(
-            _device_memory(costs, schedule, stages, device) for device in range(schedule.devices)
+            _device_memory(costs.at(device), schedule, stages, device)
+            for device in range(schedule.devices)
         ),
         allocated=tuple(
-            allocated(costs, schedule, stages, device) for device in range(schedule.devices)
+            allocated(costs.at(device), schedule, stages, device)
+            for device in range(schedule.devices)
         ),
         in_flight=tuple(schedule.in_flight(stage) for stage in range(schedule.stages)),
         seconds=_seconds(costs, schedule, stages, times, makespan, sends),
-        capacity_bytes=costs.capacity_bytes,
+        capacities=tuple(costs.at(device).capacity_bytes for device in range(schedule.devices)),
     )
 
 
@@ -207,8 +223,8 @@ def _seconds(
 ) -> Seconds:
     n, devices = schedule.micro_batches, schedule.devices
     by_account = dict.fromkeys(Account, 0.0)
-    for stage in stages:
-        for block in _blocks(costs, stage):
+    for position, stage in enumerate(stages):
+        for block in _blocks(costs.at(schedule.device(position)), stage):
             for op in block.ops:
                 by_account[op.account] += n * (op.forward_seconds + op.backward_seconds) / devices
     recompute = n * sum(time.recompute for time in times) / devices

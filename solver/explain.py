@@ -63,7 +63,7 @@ def _critical_shares(costs: PipelineCosts, schedule: Schedule, assessment: Asses
 
 def _limit(assessment: Assessment, device: int, stage: int) -> str:
     """``memory`` where the bottleneck recomputes because its device is full, else ``time``."""
-    full = assessment.memory[device].total >= 0.95 * assessment.capacity_bytes
+    full = assessment.memory[device].total >= 0.95 * assessment.capacities[device]
     return "memory" if full and assessment.times[stage].recompute > 0 else "time"
 
 
@@ -74,7 +74,13 @@ def _changes(
     makespan: float,
 ) -> list[WhatIf]:
     p, n, v = schedule.devices, schedule.micro_batches, schedule.virtual_stages
-    more_memory = replace(costs, capacity_bytes=costs.capacity_bytes + GIGABYTE)
+    more_memory = replace(
+        costs,
+        capacity_bytes=costs.capacity_bytes + GIGABYTE,
+        devices=tuple(
+            replace(one, capacity_bytes=one.capacity_bytes + GIGABYTE) for one in costs.devices
+        ),
+    )
     more_work = replace(costs, micro_batches=n + (p if v > 1 else 1))
     asked = [
         ("one more GB of memory per device", more_memory, schedule.resized(p, n), 1.0),
@@ -88,6 +94,8 @@ def _changes(
     ]
     found = []
     for change, changed, order, work in asked:
+        if costs.devices and order.devices != p:
+            continue  # which device would come in is not for us to say
         if order.stages > len(costs.sequence) or (v > 1 and order.micro_batches % order.devices):
             continue
         problem = partition_problem(changed, menu_of(changed), order)

@@ -127,6 +127,9 @@ class Stage(Answer):
         description="What the stage's device needs at most, the reserve included; plans are made "
         "with this."
     )
+    memory_limit_bytes: float | None = Field(
+        default=None, description="Usable bytes of the stage's device."
+    )
     allocated_peak_bytes: float = Field(
         default=0.0,
         description="What the allocator of the stage's device hands out at most: no context, "
@@ -171,7 +174,9 @@ class Evaluation(Answer):
     )
     fits: bool = Field(description="Whether every device stays within the memory limit.")
     peak_memory_bytes: float = Field(description="The fullest device.")
-    memory_limit_bytes: float = Field(description="Usable bytes of a device.")
+    memory_limit_bytes: float = Field(
+        description="Usable bytes of a device; of the smallest where they differ."
+    )
     layout: LayoutAnswer
     micro_batches: int = Field(description="Per pipeline and iteration.")
     stages: list[Stage] = Field(description="In model order.")

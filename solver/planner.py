@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 from solver import answer
 from solver import plan as answers
@@ -23,7 +22,7 @@ from solver.layouts import Layout
 from solver.partition.even import even_split
 from solver.partition.outcome import Infeasible
 from solver.partition.policy_menu import least_memory_menu, policy_menu
-from solver.partition.stages import AMPLE_BYTES, Stage, decided_stages, stages_at
+from solver.partition.stages import Stage, decided_stages, stages_at, with_ample_memory
 from solver.progress import Progress
 from solver.question import Question, question
 from solver.request import PlanRequest, Policy, Recompute
@@ -154,7 +153,7 @@ def _stages_under(
         stages = stages_at(costs, policy_menu(costs, recompute), schedule, cuts)
         if stages is not None:
             return stages
-    ample = replace(costs, capacity_bytes=AMPLE_BYTES)
+    ample = with_ample_memory(costs)
     menu = least_memory_menu(ample)
     if recompute.policy is not Policy.OPTIMAL:
         menu = policy_menu(ample, recompute)
@@ -171,9 +170,13 @@ def _adapipe_stages(costs: PipelineCosts, schedule: Schedule) -> tuple[Stage, ..
             field="recompute.policy",
             hint="Leave schedule and virtual_stages out.",
         )
-    stages = adapipe(costs, schedule) or adapipe(
-        replace(costs, capacity_bytes=AMPLE_BYTES), schedule
-    )
+    if costs.devices:
+        raise BadRequest(
+            "AdaPipe plans pipelines of equal devices.",
+            field="cluster.stage_devices",
+            hint="Leave it out, or choose another policy.",
+        )
+    stages = adapipe(costs, schedule) or adapipe(with_ample_memory(costs), schedule)
     assert stages is not None, "everything fits an ample memory"
     return stages
 

@@ -5,7 +5,7 @@ Every form of model ends here as the same thing, so that planning and evaluating
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
@@ -13,11 +13,20 @@ from pydantic import JsonValue
 from solver.cluster.cluster import Cluster, FabricBasis, cluster_from_request, memory_capacity
 from solver.costs.model import pipeline_costs, work
 from solver.costs.pipeline import PipelineCosts, Work
-from solver.costs.profile import profile_costs
+from solver.costs.profile import on_device, profile_costs
 from solver.errors import BadRequest, IllegalLayout
 from solver.layouts import Layout, layouts, profile_layout
 from solver.partition.policy_menu import policy_menu
-from solver.request import Granularity, LayoutRequest, Model, Overlap, PlanRequest, Policy, Profile
+from solver.request import (
+    Granularity,
+    LayoutRequest,
+    Model,
+    Overlap,
+    PlanRequest,
+    Policy,
+    Profile,
+    StageDevice,
+)
 from solver.workload.architecture import Architecture
 from solver.workload.catalogue import architecture
 from solver.workload.huggingface import architecture_from_huggingface
@@ -101,6 +110,12 @@ def _of_architecture(
     model: Architecture,
     implementation: Implementation = DEFAULT_IMPLEMENTATION,
 ) -> Question:
+    if request.cluster.stage_devices is not None:
+        raise BadRequest(
+            "Devices are told stage by stage for a profile only.",
+            field="cluster.stage_devices",
+            hint="Leave it out; cluster.device says what the devices are.",
+        )
     cluster = cluster_from_request(request.cluster)
     training = request.training
     return Question(
@@ -156,11 +171,44 @@ def _of_profile(request: PlanRequest, profile: Profile) -> Question:
             hint="Leave it out; give the halves of a layer as blocks of their own.",
         )
     costs = profile_costs(profile, micro_batches, memory_capacity(request.cluster))
+    if request.cluster.stage_devices is not None:
+        costs = _on_different_devices(request, costs, request.cluster.stage_devices)
     return Question(
         request=request,
         layouts=tuple(_profile_layouts(request, len(costs.sequence), micro_batches)),
         costs=lambda _: costs,
         work=lambda _: None,
+    )
+
+
+def _on_different_devices(
+    request: PlanRequest, costs: PipelineCosts, devices: Sequence[StageDevice]
+) -> PipelineCosts:
+    """A profile's costs where every stage has a device of its own.
+
+    Raises:
+        BadRequest: Not one device per stage, or several stages per device.
+    """
+    stages = request.layout.pipeline_parallel
+    if stages != len(devices):
+        raise BadRequest(
+            f"{len(devices)} devices are given for "
+            f"{'an open number of' if stages is None else stages} pipeline stages.",
+            field="cluster.stage_devices",
+            hint=f"Set layout.pipeline_parallel to {len(devices)}, or give one entry per stage.",
+        )
+    if (request.layout.virtual_stages or 1) > 1:
+        raise BadRequest(
+            "Pipelines of different devices are planned with one stage per device.",
+            field="layout.virtual_stages",
+            hint="Leave virtual_stages or cluster.stage_devices out.",
+        )
+    return replace(
+        costs,
+        devices=tuple(
+            on_device(costs, device.memory_bytes or costs.capacity_bytes, device.slowdown)
+            for device in devices
+        ),
     )
 
 

@@ -102,6 +102,17 @@ class Model(Strict):
 _MODEL_FORMS = ("name", "huggingface", "megatron_args", "profile")
 
 
+class StageDevice(Strict):
+    """The device of one pipeline stage, where they differ."""
+
+    memory_bytes: Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)] | None = Field(
+        default=None, description="Its usable bytes; `cluster.memory_bytes` if absent."
+    )
+    slowdown: Annotated[float, Field(ge=1e-3, le=1e3, allow_inf_nan=False)] = Field(
+        default=1.0, description="Every op takes so many times the profile's seconds on it."
+    )
+
+
 class Cluster(Strict):
     """The devices: a catalogue device with a node count, or for a profile just the memory."""
 
@@ -122,6 +133,12 @@ class Cluster(Strict):
         Annotated[float, Field(gt=0, le=1e15, allow_inf_nan=False)] | None
     ) = Field(default=None, description="Per device, one direction; overrides `fabric`.")
     topology: JsonValue = Field(default=None, description="An imported topology file.")
+    stage_devices: list[StageDevice] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=1024,
+        description="For a profile: the device of each pipeline stage, where they differ.",
+    )
 
 
 class Precision(StrEnum):

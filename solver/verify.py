@@ -52,7 +52,7 @@ def verify(
         SolverFailed: If a claim does not hold; the answer must not be given.
     """
     _check_cover(costs, stages)
-    derived = [_stage(costs, stage) for stage in stages]
+    derived = [_stage(costs.at(at % devices), stage) for at, stage in enumerate(stages)]
     orders = [
         _order(schedule, device, devices, len(stages) // devices, costs.micro_batches, group)
         for device in range(devices)
@@ -62,11 +62,15 @@ def verify(
     steps = [sum(stage.updated for stage in derived[device::devices]) for device in range(devices)]
     total += max(steps) + costs.fixed_seconds
     _compare("iteration_seconds", iteration_seconds, total)
-    peaks = [_peak(order, derived) + costs.reserved_bytes for order in orders]
+    peaks = [
+        _peak(order, derived) + costs.at(device).reserved_bytes
+        for device, order in enumerate(orders)
+    ]
     for position, stage in enumerate(stages):
         name = f"stages[{position}].peak_memory_bytes"
         _compare(name, stage.peak_memory_bytes, peaks[position % devices])
-    if fits != (max(peaks) <= costs.capacity_bytes * (1 + TOLERANCE)):
+    limits = [costs.at(device).capacity_bytes * (1 + TOLERANCE) for device in range(devices)]
+    if fits != all(peak <= limit for peak, limit in zip(peaks, limits, strict=True)):
         raise SolverFailed(f"The answer says fits = {fits}; its stages say otherwise.")
     return Checked(total, tuple(peaks))
 

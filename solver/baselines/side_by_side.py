@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from solver.assess import assess
 from solver.baselines.adapipe import adapipe
@@ -11,7 +11,7 @@ from solver.baselines.sum_and_bottleneck import sum_and_bottleneck
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.even import even_split
 from solver.partition.policy_menu import policy_menu
-from solver.partition.stages import AMPLE_BYTES, Stage, stages_at
+from solver.partition.stages import Stage, stages_at, with_ample_memory
 from solver.plan import Baseline
 from solver.request import Policy, Recompute
 from solver.schedules import Schedule
@@ -29,12 +29,14 @@ def baselines(
     """Each baseline's time and memory under the plan's own layout.
 
     ``none``, ``full`` and ``selective`` are shown whether or not they fit. Methods for one stage
-    per device are left out of interleaved pipelines, and those that tabulate every run of blocks
-    out of very large ones.
+    per device are left out of interleaved pipelines, those for equal devices out of others, and
+    those that tabulate every run of blocks out of very large ones.
     """
     found = {}
     for name, entry in _METHODS.items():
         if schedule.virtual_stages > 1 and not entry.interleaved:
+            continue
+        if costs.devices and entry.equal_devices:
             continue
         if entry.tabulates and _table_size(costs, schedule) > MOST_RUNS:
             continue
@@ -63,7 +65,7 @@ def _policy(recompute: Recompute) -> Method:
     """The even split under a policy, whether or not it fits."""
 
     def method(costs: PipelineCosts, schedule: Schedule) -> Stages:
-        ample = replace(costs, capacity_bytes=AMPLE_BYTES)
+        ample = with_ample_memory(costs)
         cuts = even_split(costs, schedule.stages)
         return stages_at(ample, policy_menu(ample, recompute), schedule, cuts)
 
@@ -96,6 +98,7 @@ class _Entry:
     note: str
     interleaved: bool = False
     tabulates: bool = False
+    equal_devices: bool = False
 
 
 _METHODS = {
@@ -116,11 +119,16 @@ _METHODS = {
         _best_block, "Even split, Megatron-LM's block with the fewest layers per stage that fit."
     ),
     "even-split": _Entry(_even, "Even split, the best recompute for each stage."),
-    "adapipe": _Entry(adapipe, "AdaPipe's knapsack and three-phase recurrence (Sun et al. 2024)."),
+    "adapipe": _Entry(
+        adapipe,
+        "AdaPipe's knapsack and three-phase recurrence (Sun et al. 2024).",
+        equal_devices=True,
+    ),
     "sum-and-bottleneck": _Entry(
         _sum_and_bottleneck,
         "The best recompute per stage, cuts by the sum of stage times plus (n - 1) times the "
         "longest, as Alpa and Aceso weigh them.",
         tabulates=True,
+        equal_devices=True,
     ),
 }

@@ -149,6 +149,9 @@ class PipelineCosts:
     ``fixed_seconds`` is a constant per iteration. ``workspace_bytes``: what libraries and the
     framework allocate once and hold, beside the states; part of the reserve.
     ``boundary_bytes``: one boundary tensor.
+    ``devices``: where the devices of a pipeline differ, the same model on each of them in turn,
+    with its own seconds, bytes and memory; empty where all are alike. Sends, the fixed seconds and
+    the boundary stay those of the whole.
     """
 
     blocks: tuple[Block, ...]
@@ -162,6 +165,16 @@ class PipelineCosts:
     fixed_seconds: float = 0.0
     workspace_bytes: float = 0.0
     boundary_bytes: float = 0.0
+    devices: tuple[PipelineCosts, ...] = ()
+
+    def at(self, device: int) -> PipelineCosts:
+        """What the blocks cost on a device of the pipeline, counted from 0."""
+        return self.devices[device] if self.devices else self
+
+    @property
+    def different(self) -> tuple[PipelineCosts, ...]:
+        """The costs of every different device, in order of first appearance."""
+        return tuple(dict.fromkeys(self.devices)) or (self,)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ optimizer together and is carried as the former.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from difflib import get_close_matches
 
 from solver.costs.pipeline import Account, Block, Op, OpKind, PipelineCosts, States
@@ -47,6 +48,25 @@ def profile_costs(profile: Profile, micro_batches: int, capacity_bytes: float) -
         capacity_bytes=capacity_bytes,
         send_seconds=profile.pipeline_send_seconds,
     )
+
+
+def on_device(costs: PipelineCosts, capacity_bytes: float, slowdown: float) -> PipelineCosts:
+    """A profile's costs on a device of another memory, every op ``slowdown`` times as long."""
+    blocks = tuple(
+        replace(
+            block,
+            ops=tuple(
+                replace(
+                    op,
+                    forward_seconds=op.forward_seconds * slowdown,
+                    backward_seconds=op.backward_seconds * slowdown,
+                )
+                for op in block.ops
+            ),
+        )
+        for block in costs.blocks
+    )
+    return replace(costs, blocks=blocks, capacity_bytes=capacity_bytes)
 
 
 def _check_sequence(profile: Profile) -> None:

@@ -32,7 +32,8 @@ Cut = tuple[int, int]
 class Candidates:
     """The runs still in question, and their seconds; only ``backward`` depends on the memory.
 
-    ``offset`` has shape (V + 1,); ``runs`` (signatures), ``alive`` and the times (V, W, W).
+    ``offset`` has shape (V + 1,); ``runs`` (places in the totals), ``alive`` and the times
+    (V, W, W).
     """
 
     offset: Index
@@ -52,6 +53,7 @@ class Candidates:
         totals: RunTotals,
         stages: int,
         longest: float = np.inf,
+        places: Index | None = None,
     ) -> Candidates:
         """Every run that leaves each other stage at least one block, before any recompute.
 
@@ -60,6 +62,7 @@ class Candidates:
             totals: What each adds up to.
             stages: Number of stages V.
             longest: Forward and backward seconds from which on a run is left out.
+            places: Where the totals of each stage's device begin, shape (V,); at 0 if absent.
         """
         length = len(signatures.of_run) - 1
         low, high = _positions(signatures, totals, stages, longest)
@@ -69,6 +72,8 @@ class Candidates:
         runs = signatures.of_run[start[:, :, None], stop[:, None, :]]
         inside = low[:, None] + width <= high[:, None]
         alive = (runs >= 0) & inside[:-1, :, None] & inside[1:, None, :]
+        if places is not None:
+            runs = runs + places[:, None, None]
         forward, backward = totals.forward[runs], totals.backward[runs]
         if np.isfinite(longest):
             alive &= forward + backward < longest
@@ -148,7 +153,7 @@ def _positions(
     """First and last position of every cut when no run reaches ``longest``; shape (V + 1,)."""
     length = len(signatures.of_run) - 1
     if np.isfinite(longest):
-        passes = totals.forward + totals.backward
+        passes = (totals.forward + totals.backward).reshape(-1, len(signatures.counts)).min(axis=0)
         loads = np.concatenate([[0.0], passes[signatures.of_run[0, 1:]]])
         furthest = np.searchsorted(loads, loads[:-1] + longest * (1 + 1e-9), side="right") - 1
         furthest = np.append(np.maximum(furthest, np.arange(1, length + 1)), length)

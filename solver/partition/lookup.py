@@ -10,7 +10,7 @@ import numpy as np
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.candidates import Bools, Candidates, Cut
 from solver.partition.menu import Index, Menu, Mix
-from solver.partition.runs import run_totals, signatures
+from solver.partition.runs import chained, run_totals, signatures
 from solver.schedules import Schedule, StageTimes
 from solver.schedules.simulate import Floats
 
@@ -18,7 +18,9 @@ from solver.schedules.simulate import Floats
 class RunLookup:
     """The runs of one pipeline under one menu, on a schedule with one stage per device.
 
-    ``admits`` says of counts of blocks, shape (runs, kinds), which a stage may hold.
+    Where devices differ, what runs add up to stands once per kind of device, one kind after the
+    other; a run on a stage is a place in that list. ``admits`` says of counts of blocks, shape
+    (runs, kinds), which a stage may hold.
     """
 
     def __init__(
@@ -28,82 +30,111 @@ class RunLookup:
         schedule: Schedule,
         admits: Callable[[Index], Bools] | None = None,
     ) -> None:
-        self._menu, self._stages, self._send = menu, schedule.stages, costs.send_seconds
+        kinds = costs.different
+        of_stage = [kinds.index(costs.at(stage)) for stage in range(schedule.stages)]
+        self._menus = [menu.at(of_stage.index(kind)) for kind in range(len(kinds))]
+        self._stages, self._send = schedule.stages, costs.send_seconds
         self._signatures = signatures(costs.sequence, len(costs.blocks))
-        self._totals = run_totals(
-            costs, self._signatures.counts, splits_backward=schedule.splits_backward
-        )
-        self._in_flight = np.array([schedule.in_flight(s) for s in range(schedule.stages)])
         counts = self._signatures.counts
-        self._admitted = None if admits is None else admits(counts)
+        self._size = len(counts)
+        self._counts = np.tile(counts, (len(kinds), 1))
+        self._totals = chained(
+            [run_totals(one, counts, splits_backward=schedule.splits_backward) for one in kinds]
+        )
+        self._kind = np.array(of_stage)
+        self._in_flight = np.array([schedule.in_flight(s) for s in range(schedule.stages)])
+        self._capacity = np.array([kinds[kind].capacity_bytes for kind in of_stage])
+        self._admitted = None if admits is None else admits(self._counts)
+
+    @property
+    def capacity_bytes(self) -> Floats:
+        """Usable bytes of every stage's device, shape (V,)."""
+        return self._capacity
 
     def candidates(self, longest: float = np.inf) -> Candidates:
         """Every run that takes less than ``longest``, before any recompute."""
-        found = Candidates.all(self._signatures, self._totals, self._stages, longest)
+        places = self._kind * self._size if len(self._menus) > 1 else None
+        found = Candidates.all(self._signatures, self._totals, self._stages, longest, places)
         if self._admitted is None:
             return found
         return replace(found, alive=found.alive & self._admitted[found.runs])
 
-    def cautious_times(self, plan: tuple[Cut, ...], capacity_bytes: float) -> StageTimes | None:
+    def cautious_times(self, plan: tuple[Cut, ...]) -> StageTimes | None:
         """Times that no mix of a plan exceeds; None if one of its stages cannot fit."""
-        chosen = np.array([self._signatures.of_run[cut] for cut in plan])
+        chosen = np.array([self._place(stage, cut) for stage, cut in enumerate(plan)])
         if self._admitted is not None and not self._admitted[chosen].all():
             return None
-        counts, states = self._signatures.counts[chosen], self._totals.states[chosen]
+        counts, states = self._counts[chosen], self._totals.states[chosen]
+        slowest = np.empty(self._stages)
         for stage in range(self._stages):
-            one = slice(stage, stage + 1)
-            needed = self._menu.least_bytes(counts[one], states[one], self._in_flight[one])
-            if needed[0, 0] > capacity_bytes * (1 + 1e-12):
+            one, menu = slice(stage, stage + 1), self._menus[int(self._kind[stage])]
+            needed = menu.least_bytes(counts[one], states[one], self._in_flight[one])
+            if needed[0, 0] > self._capacity[stage] * (1 + 1e-12):
                 return None
-        return self._times(chosen[None], self._menu.slowest(counts)[None])
+            slowest[one] = menu.slowest(counts[one])
+        return self._times(chosen[None], slowest[None])
 
     def least_bytes(self, candidates: Candidates) -> Floats:
         """Bytes that every run needs at least, shape (V, W, W)."""
         distinct, which = np.unique(self._in_flight, return_inverse=True)
-        counts, states = self._signatures.counts, self._totals.states
-        needed = self._menu.least_bytes(counts, states, distinct)
+        needed = np.concatenate(
+            [
+                menu.least_bytes(self._signatures.counts, self._states(kind), distinct)
+                for kind, menu in enumerate(self._menus)
+            ],
+            axis=1,
+        )
         return np.asarray(needed[which[:, None, None], candidates.runs])
 
     def needed_bytes(self, plan: tuple[Cut, ...]) -> Floats:
         """Bytes that each stage of a plan needs at least, shape (stages,)."""
-        chosen = np.array([self._signatures.of_run[cut] for cut in plan])
-        counts, states = self._signatures.counts[chosen], self._totals.states[chosen]
-        needed = self._menu.least_bytes(counts, states, self._in_flight)
-        return np.asarray(np.diagonal(needed))
+        needed = np.empty(self._stages)
+        for stage, cut in enumerate(plan):
+            place, menu = self._place(stage, cut), self._menus[int(self._kind[stage])]
+            one = slice(place, place + 1)
+            flight = self._in_flight[stage : stage + 1]
+            needed[stage] = menu.least_bytes(self._counts[one], self._totals.states[one], flight)
+        return needed
 
-    def plain_backward(self, signature: int) -> float:
-        """Backward seconds of a signature without recompute."""
-        return float(self._totals.backward[signature])
+    def plain_backward(self, place: int) -> float:
+        """Backward seconds of a run, by its place, without recompute."""
+        return float(self._totals.backward[place])
 
     def optimistic(self, candidates: Candidates) -> Floats:
         """Backward times with a bound of the recompute that each alive run's memory asks for."""
         stage, start, stop = np.nonzero(candidates.alive)
-        signature = candidates.runs[stage, start, stop]
+        place = candidates.runs[stage, start, stop]
         flights = self._in_flight[stage]
         most = int(flights.max(initial=0))
-        key, which = np.unique(signature * (most + 1) + flights, return_inverse=True)
+        key, which = np.unique(place * (most + 1) + flights, return_inverse=True)
         of_run, flight = np.divmod(key, most + 1)
-        extra = self._menu.bounds(
-            self._signatures.counts[of_run], self._totals.states[of_run], flight
-        )
+        extra = np.empty(len(key))
+        for kind, menu in enumerate(self._menus):
+            here = of_run // self._size == kind
+            rows = of_run[here]
+            extra[here] = menu.bounds(self._counts[rows], self._totals.states[rows], flight[here])
         backward = np.full(candidates.alive.shape, np.inf)
-        backward[stage, start, stop] = self._totals.backward[signature] + extra[which]
+        backward[stage, start, stop] = self._totals.backward[place] + extra[which]
         return backward
 
     def slowest(self, candidates: Candidates) -> Floats:
         """Recompute seconds that no mix of a run exceeds, shape (V, W, W)."""
-        return np.asarray(self._menu.slowest(self._signatures.counts)[candidates.runs])
+        slowest = [menu.slowest(self._signatures.counts) for menu in self._menus]
+        return np.asarray(np.concatenate(slowest)[candidates.runs])
 
     def mix(self, stage: int, cut: Cut) -> Mix | None:
         """The cheapest mix of a run on a stage, or None if it cannot fit."""
-        signature = int(self._signatures.of_run[cut])
-        counts = tuple(self._signatures.counts[signature].tolist())
-        states = float(self._totals.states[signature])
-        return self._menu.cheapest(counts, states, int(self._in_flight[stage]))
+        place = self._place(stage, cut)
+        counts = tuple(self._counts[place].tolist())
+        states = float(self._totals.states[place])
+        menu = self._menus[int(self._kind[stage])]
+        return menu.cheapest(counts, states, int(self._in_flight[stage]))
 
     def stage_times(self, plans: list[tuple[Cut, ...]]) -> StageTimes:
         """Exact times of complete plans, shape (plans, stages); infinite where one cannot fit."""
-        chosen = np.array([[self._signatures.of_run[cut] for cut in plan] for plan in plans])
+        chosen = np.array(
+            [[self._place(stage, cut) for stage, cut in enumerate(plan)] for plan in plans]
+        )
         recompute = np.array(
             [
                 [
@@ -114,6 +145,12 @@ class RunLookup:
             ]
         )
         return self._times(chosen, recompute)
+
+    def _place(self, stage: int, cut: Cut) -> int:
+        return int(self._signatures.of_run[cut]) + int(self._kind[stage]) * self._size
+
+    def _states(self, kind: int) -> Floats:
+        return self._totals.states[kind * self._size : (kind + 1) * self._size]
 
     def _times(self, chosen: Index, recompute: Floats) -> StageTimes:
         totals = self._totals

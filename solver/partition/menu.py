@@ -77,6 +77,11 @@ class Menu(ABC):
     def cheapest(self, counts: tuple[int, ...], states: float, in_flight: int) -> Mix | None:
         """The cheapest mix of a signature, or None if nothing fits."""
 
+    def at(self, device: int) -> Menu:
+        """The menu of one device of the pipeline; the same one where all devices are alike."""
+        del device
+        return self
+
     @abstractmethod
     def parts(self, mix: Mix) -> tuple[Part, ...]:
         """The choices behind a mix."""

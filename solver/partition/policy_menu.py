@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from solver.costs.pipeline import Block, PipelineCosts
 from solver.errors import BadRequest
+from solver.partition.device_menus import DeviceMenus
 from solver.partition.free_menu import FreeMenu
 from solver.partition.menu import Menu, Part
 from solver.partition.ruled_menu import RuledMenu
@@ -24,6 +25,9 @@ def policy_menu(costs: PipelineCosts, recompute: Recompute) -> Menu:
     Raises:
         BadRequest: The policy lacks a number, names modules that no block has, or is not known.
     """
+    if costs.devices:
+        made = {one: policy_menu(one, recompute) for one in costs.different}
+        return DeviceMenus(tuple(made[one] for one in costs.devices))
     policy = recompute.policy
     if policy is Policy.OPTIMAL:
         return FreeMenu(costs, tuple(_frontier(block) for block in costs.blocks))
@@ -34,8 +38,8 @@ def policy_menu(costs: PipelineCosts, recompute: Recompute) -> Menu:
     if policy is Policy.SELECTIVE:
         modules = tuple(recompute.modules or DEFAULT_MODULES)
         _check_modules(costs, modules, recompute.modules is not None)
-        made = [frontier_of([selective(block, modules)]) for block in costs.blocks]
-        return FreeMenu(costs, tuple(made))
+        dropped = [frontier_of([selective(block, modules)]) for block in costs.blocks]
+        return FreeMenu(costs, tuple(dropped))
     if policy is Policy.BLOCK:
         return _first_layers(costs, _number(recompute, least=0))
     if policy is Policy.UNIFORM:
@@ -50,6 +54,8 @@ def policy_menu(costs: PipelineCosts, recompute: Recompute) -> Menu:
 
 def least_memory_menu(costs: PipelineCosts) -> Menu:
     """Everything that can be is recomputed: what needs least memory of all."""
+    if costs.devices:
+        return DeviceMenus(tuple(least_memory_menu(one) for one in costs.devices))
     return FreeMenu(costs, tuple(frontier_of([least_memory(block)]) for block in costs.blocks))
 
 

@@ -63,6 +63,25 @@ class RunTotals:
     weight: Floats
 
 
+def chained(totals: list[RunTotals]) -> RunTotals:
+    """The totals of several kinds of device one after the other, (kinds x signatures,)."""
+
+    def chain(part: str) -> Floats:
+        return np.concatenate([getattr(one, part) for one in totals])
+
+    if len(totals) == 1:
+        return totals[0]
+    return RunTotals(
+        forward=chain("forward"),
+        backward=chain("backward"),
+        states=chain("states"),
+        before_first=chain("before_first"),
+        after_last=chain("after_last"),
+        step=chain("step"),
+        weight=chain("weight"),
+    )
+
+
 def run_totals(costs: PipelineCosts, counts: Index, *, splits_backward: bool = False) -> RunTotals:
     """Totals of every signature under these costs.
 

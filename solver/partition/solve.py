@@ -86,7 +86,8 @@ class PartitionProblem:
         # made. Every plan with a dropped run is at least as slow as ``_pruned_at``.
         self._surely = self._pruned_at = max(self._surely_reached() * (1 + EXACT), SOME_TIME)
         candidates = self._runs.candidates(self._surely / schedule.micro_batches)
-        fits = self._runs.least_bytes(candidates) <= costs.capacity_bytes * (1 + 1e-12)
+        capacity = self._runs.capacity_bytes[:, None, None]
+        fits = self._runs.least_bytes(candidates) <= capacity * (1 + 1e-12)
         self._candidates = replace(candidates, alive=candidates.alive & fits)
         self._bounds = plan_bounds(self._candidates, self._own)
         self._rows: list[Path] = []
@@ -204,7 +205,7 @@ class PartitionProblem:
 
     def _surely_reached(self) -> float:
         """Makespan of the even plan at its slowest; infinite if it does not fit."""
-        times = self._runs.cautious_times(self._even_plan(), self._costs.capacity_bytes)
+        times = self._runs.cautious_times(self._even_plan())
         if times is None:
             return np.inf
         return float(simulate(schedule_graph(self._schedule), times).makespan[0])
@@ -307,14 +308,15 @@ class PartitionProblem:
         """Under least memory everywhere: the partition whose worst stage misses least."""
         everything = self._runs.candidates()
         needed = np.where(everything.alive, self._runs.least_bytes(everything), np.inf)
-        plan = least_bottleneck_plan(everything, needed, needed)
-        usage = [
-            float(needed[stage, a, b])
+        missing = needed - self._runs.capacity_bytes[:, None, None]
+        plan = least_bottleneck_plan(everything, missing, missing)
+        lacks = [
+            (float(missing[stage, a, b]), float(needed[stage, a, b]))
             for stage, cut in enumerate(plan)
             for a, b in [everything.index(stage, cut)]
         ]
-        worst = int(np.argmax(usage))
-        return Infeasible(worst, usage[worst] - self._costs.capacity_bytes, usage[worst])
+        worst = max(range(len(lacks)), key=lambda stage: lacks[stage][0])
+        return Infeasible(worst, *lacks[worst])
 
 
 def solve_partition(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.menu import Menu, Part
@@ -11,6 +11,12 @@ from solver.schedules import Schedule
 
 AMPLE_BYTES = 1e24
 """A memory that everything fits, for judging policies that do not fit the real one."""
+
+
+def with_ample_memory(costs: PipelineCosts) -> PipelineCosts:
+    """The same costs on devices that everything fits."""
+    devices = tuple(replace(one, capacity_bytes=AMPLE_BYTES) for one in costs.devices)
+    return replace(costs, capacity_bytes=AMPLE_BYTES, devices=devices)
 
 
 @dataclass(frozen=True)
@@ -25,8 +31,10 @@ class Stage:
 def decided_stages(partition: Partition, menu: Menu) -> tuple[Stage, ...]:
     """The stages of a solved partition."""
     return tuple(
-        Stage(start, stop, menu.parts(mix))
-        for (start, stop), mix in zip(partition.cuts, partition.mixes, strict=True)
+        Stage(start, stop, menu.at(stage).parts(mix))
+        for stage, ((start, stop), mix) in enumerate(
+            zip(partition.cuts, partition.mixes, strict=True)
+        )
     )
 
 
@@ -38,9 +46,10 @@ def stages_at(
     for position, (start, stop) in enumerate(cuts):
         run = costs.sequence[start:stop]
         counts = tuple(run.count(kind) for kind in range(len(costs.blocks)))
-        states = sum(costs.blocks[kind].states.total for kind in run)
-        mix = menu.cheapest(counts, states, schedule.in_flight(position))
+        device = schedule.device(position)
+        states = sum(costs.at(device).blocks[kind].states.total for kind in run)
+        mix = menu.at(device).cheapest(counts, states, schedule.in_flight(position))
         if mix is None:
             return None
-        stages.append(Stage(start, stop, menu.parts(mix)))
+        stages.append(Stage(start, stop, menu.at(device).parts(mix)))
     return tuple(stages)

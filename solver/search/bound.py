@@ -1,7 +1,8 @@
 """A lower bound of a layout's iteration time that costs next to nothing.
 
 However the blocks are cut, some stage holds at least the p-th part of the work, and it does that
-part for every micro-batch: T >= n sum(F + B) / p. Likewise every micro-batch passes every block
+part for every micro-batch: T >= n sum(F + B) / p. Where devices differ, every block is counted as
+on the quickest of them. Likewise every micro-batch passes every block
 once, T >= sum(F + B) + what the sends between neighbouring stages take, there and back.
 """
 
@@ -17,11 +18,13 @@ def quick_bound(
 
     ``recompute_seconds``: per kind, what every block of it recomputes at least; empty: nothing.
     """
-    per_kind = [block.forward_seconds + block.backward_seconds for block in costs.blocks]
+    of_kind = list(zip(*(one.blocks for one in costs.different), strict=True))
+    per_kind = [min(b.forward_seconds + b.backward_seconds for b in blocks) for blocks in of_kind]
+    updates = [min(block.optimizer_seconds for block in blocks) for blocks in of_kind]
     if recompute_seconds:
         per_kind = [a + b for a, b in zip(per_kind, recompute_seconds, strict=True)]
-    passes = sum(per_kind[kind] for kind in costs.sequence)
-    steps = sum(costs.blocks[kind].optimizer_seconds for kind in costs.sequence) / devices
+    passes: float = sum(per_kind[kind] for kind in costs.sequence)
+    steps: float = sum(updates[kind] for kind in costs.sequence) / devices
     share = costs.micro_batches * passes / devices
     once = passes + 2 * (devices - 1) * costs.send_seconds
     return max(share, once) + steps + costs.fixed_seconds

@@ -101,18 +101,19 @@ def least_recompute(costs: PipelineCosts, run: tuple[int, ...], flight: int) -> 
 def optimum(costs: PipelineCosts, schedule: str, stages: int) -> float:
     """The least makespan over everything; infinite if nothing fits."""
     length, n = len(costs.sequence), costs.micro_batches
-    known: dict[tuple[tuple[int, ...], int], float] = {}
+    known: dict[tuple[int, tuple[int, ...], int], float] = {}
     best = math.inf
     for cuts in itertools.combinations(range(1, length), stages - 1):
         edges = (0, *cuts, length)
         forward, backward = [], []
         for s, (a, b) in enumerate(itertools.pairwise(edges)):
             run = tuple(sorted(costs.sequence[a:b]))
-            key = (run, in_flight(schedule, s, stages, n))
+            own = costs.at(s)
+            key = (s if costs.devices else 0, run, in_flight(schedule, s, stages, n))
             if key not in known:
-                known[key] = least_recompute(costs, *key)
-            forward.append(sum(costs.blocks[k].forward_seconds for k in run))
-            backward.append(sum(costs.blocks[k].backward_seconds for k in run) + known[key])
+                known[key] = least_recompute(own, *key[1:])
+            forward.append(sum(own.blocks[k].forward_seconds for k in run))
+            backward.append(sum(own.blocks[k].backward_seconds for k in run) + known[key])
         if math.isinf(sum(backward)):
             continue
         best = min(best, makespan(schedule, forward, backward, n, costs.send_seconds))
