@@ -189,6 +189,20 @@ def migrate() -> None:
     store.close()
 
 
+@app.command()
+def prune(
+    days: Annotated[float, typer.Option(min=0, help="Remove plans finished longer ago.")],
+) -> None:
+    """Remove old plans from the database (STAGECUT_DATABASE_URL)."""
+    from service.retention import prune as remove
+    from service.settings import Settings
+    from service.store import Store
+
+    store = Store(Settings().database_url)
+    _print(f"{remove(store, days)} plans removed.")
+    store.close()
+
+
 def main() -> None:
     """The entry point of the ``stagecut`` command."""
     app()

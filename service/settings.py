@@ -62,6 +62,9 @@ class Settings(BaseSettings):
     heartbeat_timeout_seconds: Seconds = Field(
         default=6.0, description="A running job silent for so long is taken over by another worker."
     )
+    retention_days: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="Plans finished longer ago are removed; default: none is."
+    )
     max_body_bytes: Count = Field(
         default=4 * 2**20, description="A longer request body is refused with 413."
     )

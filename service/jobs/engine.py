@@ -10,20 +10,24 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 from anyio import to_thread
 from sqlalchemy.exc import DBAPIError
 
+from service.jobs.hold import expire
 from service.jobs.intake import Intake
 from service.jobs.pool import SolverPool
 from service.jobs.queue import LocalQueue, Queue
 from service.jobs.runner import Runner
 from service.jobs.watch import Watch
+from service.retention import prune
 from service.settings import Settings
 from service.store import Store, jobs
 
 _SWEEP_SECONDS = 2.0
 _SWEEP_LENGTH = 1000
+_PRUNE_SECONDS = 3600.0
 _RESTART_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
@@ -70,13 +74,14 @@ async def _working(
     pool = _pool(settings, settings.solver_processes)
     await pool.warm()
     runner = Runner(store, pool, settings, watch, _worker_name())
+    works: dict[str, Callable[[], Awaitable[None]]] = {
+        "queue": lambda: queue.run(runner.execute),
+        "sweep": lambda: _sweep(store, queue, settings),
+    }
+    if settings.retention_days is not None:
+        works["pruning"] = partial(_prune, store, settings.retention_days)
     try:
-        async with _in_background(
-            {
-                "queue": lambda: queue.run(runner.execute),
-                "sweep": lambda: _sweep(store, queue, settings),
-            }
-        ):
+        async with _in_background(works):
             yield
     finally:
         await pool.close()
@@ -109,9 +114,19 @@ async def _without_end(name: str, work: Callable[[], Awaitable[None]]) -> None:
 async def _sweep(store: Store, queue: Queue, settings: Settings) -> None:
     """Enqueue what waits and is not carried: after a start, a crash, or a worker's silence."""
     while True:
+        await to_thread.run_sync(expire, store)
         waiting = await to_thread.run_sync(_waiting, store, settings)
         await queue.enqueue_many(waiting)
         await asyncio.sleep(_SWEEP_SECONDS)
+
+
+async def _prune(store: Store, days: float) -> None:
+    """Remove what is older than the settings say."""
+    while True:
+        removed = await to_thread.run_sync(prune, store, days)
+        if removed:
+            _log.info("Removed %s plans that were finished %g days ago", removed, days)
+        await asyncio.sleep(_PRUNE_SECONDS)
 
 
 def _waiting(store: Store, settings: Settings) -> list[tuple[int, int]]:

@@ -15,6 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from service import titles
 from service.jobs.pool import Outcome, SolverDied, SolverPool
 from service.jobs.queue import Queue
+from service.jobs.terms import USUAL, Terms
 from service.jobs.watch import Watch
 from service.problems import Problem, ProblemError, problem
 from service.settings import Settings
@@ -63,17 +64,20 @@ class Intake:
         self._watch = watch
         self._settings = settings
         self._recent = RecentAnswers()
-        self._accepting: dict[str, asyncio.Task[StoredPlan]] = {}
+        self._accepting: dict[tuple[str, Terms], asyncio.Task[StoredPlan]] = {}
 
-    async def plan(self, asked: Asked, wait_seconds: float = 0.0) -> StoredPlan:
-        """The plan as it stands after at most ``wait_seconds``.
+    async def plan(
+        self, asked: Asked, wait_seconds: float = 0.0, terms: Terms = USUAL
+    ) -> StoredPlan:
+        """The plan as it stands after at most ``wait_seconds``; ``terms`` say when it is solved.
 
         Raises:
             ProblemError: The request cannot be planned; nothing is stored.
         """
         stored = await self.find(asked.plan_id)
         if stored is None or stored.answer is None:
-            stored = await self._accepted(asked)
+            under_way = stored is not None and not stored.finished
+            stored = await self._accepted(asked, terms, checked=under_way)
         if not stored.finished and wait_seconds > 0:
             await self._watch.wait(asked.plan_id, wait_seconds)
             stored = await self.find(asked.plan_id) or stored
@@ -126,40 +130,46 @@ class Intake:
             self._watch.announce(plan_id)
         return found
 
-    async def _accepted(self, asked: Asked) -> StoredPlan:
+    async def _accepted(self, asked: Asked, terms: Terms, *, checked: bool) -> StoredPlan:
         """Accept the work once, however many ask for it at the same time."""
-        task = self._accepting.get(asked.plan_id)
+        key = (asked.plan_id, terms)
+        task = self._accepting.get(key)
         if task is None:
-            task = asyncio.create_task(self._accept(asked))
-            self._accepting[asked.plan_id] = task
-            task.add_done_callback(lambda _: self._accepting.pop(asked.plan_id))
+            task = asyncio.create_task(self._accept(asked, terms, checked))
+            self._accepting[key] = task
+            task.add_done_callback(lambda _: self._accepting.pop(key))
         return await asyncio.shield(task)
 
-    async def _accept(self, asked: Asked) -> StoredPlan:
-        await self._quickly("check", asked)
-        stored, job_id = await to_thread.run_sync(self._admit, asked)
-        if job_id is not None:
-            await self._queue.enqueue(job_id, priority=0)
+    async def _accept(self, asked: Asked, terms: Terms, checked: bool) -> StoredPlan:
+        if not checked:
+            await self._quickly("check", asked)
+        stored, job = await to_thread.run_sync(self._admit, asked, terms)
+        if job is not None:
+            await self._queue.enqueue(*job)
         return stored
 
-    def _admit(self, asked: Asked) -> tuple[StoredPlan, int | None]:
-        """Write the job, unless the plan is there or on its way; the id of a new job."""
+    def _admit(self, asked: Asked, terms: Terms) -> tuple[StoredPlan, tuple[int, int] | None]:
+        """Write the job, unless the plan is there or on its way; what is to be enqueued of it."""
+        plan_id, rank = asked.plan_id, terms.priority.rank
         try:
             with self._store.writing() as session:
                 now = time.time()
-                stored = plans.find(session, asked.plan_id)
+                stored = plans.find(session, plan_id)
                 if stored is None:
                     plans.add(session, plan_row(asked, now))
-                elif stored.answer is not None or jobs.in_flight(session, asked.plan_id):
+                elif stored.answer is not None:
                     return stored, None
+                elif jobs.in_flight(session, plan_id):
+                    return stored, jobs.join(session, plan_id, rank, terms.deadline_at)
                 else:
-                    plans.set_status(session, asked.plan_id, "queued")
-                job_id = jobs.add(session, asked.plan_id, priority=0, deadline_at=None, now=now)
+                    plans.set_status(session, plan_id, "queued")
+                job_id = jobs.add(session, plan_id, rank, terms.deadline_at, now)
         except IntegrityError:  # another process was faster
-            stored = self._find(asked.plan_id)
-            assert stored is not None
-            return stored, None
-        return StoredPlan(asked.plan_id, "queued", None, None), job_id
+            with self._store.writing() as session:
+                stored = plans.find(session, plan_id)
+                assert stored is not None
+                return stored, jobs.join(session, plan_id, rank, terms.deadline_at)
+        return StoredPlan(plan_id, "queued", None, None), (job_id, rank)
 
     def _find(self, plan_id: str) -> StoredPlan | None:
         with self._store.reading() as session:

@@ -47,7 +47,16 @@ class PgQueuerQueue:
 
     async def enqueue(self, job_id: int, priority: int) -> None:
         """Carry a job; a higher priority goes first."""
-        await self.enqueue_many([(job_id, priority)])
+        try:
+            await Queries.from_asyncpg_pool(await self._connected()).enqueue(
+                _ENTRYPOINT,
+                _payload(job_id),
+                priority,
+                dedupe_key=str(job_id),
+                on_conflict="update_priority",
+            )
+        except _UNREACHABLE as error:
+            _log.warning("The queue cannot be reached: %s", error)
 
     async def enqueue_many(self, jobs: Sequence[tuple[int, int]]) -> None:
         """Carry many jobs, given as (id, priority); if that fails, the sweep tries again."""
@@ -56,7 +65,7 @@ class PgQueuerQueue:
         try:
             await Queries.from_asyncpg_pool(await self._connected()).enqueue(
                 [_ENTRYPOINT] * len(jobs),
-                [str(job_id).encode() for job_id, _ in jobs],
+                [_payload(job_id) for job_id, _ in jobs],
                 [priority for _, priority in jobs],
                 dedupe_key=[str(job_id) for job_id, _ in jobs],
                 on_conflict="skip",
@@ -152,6 +161,10 @@ async def install(url: str) -> None:
         await queries.upgrade()
     finally:
         await connection.close()
+
+
+def _payload(job_id: int) -> bytes:
+    return str(job_id).encode()
 
 
 def _dsn(url: str) -> str:

@@ -28,7 +28,9 @@ class Queue(Protocol):
     """What carries job ids."""
 
     async def enqueue(self, job_id: int, priority: int) -> None:
-        """Carry a job; a higher priority goes first. Twice the same id is carried once."""
+        """Carry a job; a higher priority goes first. Twice the same id is carried once, with
+        the higher priority.
+        """
 
     async def enqueue_many(self, jobs: Sequence[tuple[int, int]]) -> None:
         """Carry many jobs, given as (id, priority)."""
@@ -52,13 +54,14 @@ class LocalQueue:
     def __init__(self, hands: int) -> None:
         self._hands = hands
         self._order: asyncio.PriorityQueue[tuple[int, int]] = asyncio.PriorityQueue()
-        self._waiting: set[int] = set()
+        self._waiting: dict[int, int] = {}  # to the priority
         self._running: dict[int, asyncio.Task[None]] = {}
 
     async def enqueue(self, job_id: int, priority: int) -> None:
         """Carry a job; a higher priority goes first."""
-        if job_id not in self._waiting and job_id not in self._running:
-            self._waiting.add(job_id)
+        known = self._waiting.get(job_id)
+        if job_id not in self._running and (known is None or known < priority):
+            self._waiting[job_id] = priority
             self._order.put_nowait((-priority, job_id))
 
     async def enqueue_many(self, jobs: Sequence[tuple[int, int]]) -> None:
@@ -68,7 +71,7 @@ class LocalQueue:
 
     async def cancel(self, job_id: int) -> None:
         """Stop the job."""
-        self._waiting.discard(job_id)
+        self._waiting.pop(job_id, None)
         if job_id in self._running:
             self._running[job_id].cancel()
 
@@ -88,9 +91,8 @@ class LocalQueue:
     async def _hand(self, execute: Execute) -> None:
         while True:
             _, job_id = await self._order.get()
-            if job_id not in self._waiting:
-                continue
-            self._waiting.remove(job_id)
+            if self._waiting.pop(job_id, None) is None:
+                continue  # cancelled, or gone up and taken already
             task = asyncio.ensure_future(execute(job_id))
             self._running[job_id] = task
             try:

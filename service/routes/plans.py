@@ -12,6 +12,7 @@ from typing import Annotated
 from anyio import to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from service.asking import TERMS, terms_in
 from service.context import asked_in, intake_of, settings_of, store_of
 from service.documentation import json_body, problems
 from service.documents import PlanDocument, PlanList, PlanSummary, plan_json
@@ -49,16 +50,20 @@ PlanId = Annotated[
         },
         **problems(400, 408, 413, 415, 422, 500, 504),
     },
-    openapi_extra=json_body(PlanRequest) | {"parameters": [_PREFER]},
+    openapi_extra=json_body(PlanRequest) | {"parameters": [_PREFER, *TERMS]},
 )
 async def ask(request: Request) -> Response:
     """The best plan for the request. A plan that is in the store is answered at once; otherwise
     the answer is 202 with a `Location`, or after at most `Prefer: wait=SECONDS` the plan itself.
+
+    `priority` and `deadline` say when it is solved, not what comes of it: the plan's id does not
+    depend on them. Of several who ask for the same plan the most urgent and the latest count.
     """
     wait = min(
         _preferred_wait(request.headers.get("prefer")), settings_of(request).max_wait_seconds
     )
-    stored = await intake_of(request).plan(await asked_in(request), wait_seconds=wait)
+    terms = terms_in(request)
+    stored = await intake_of(request).plan(await asked_in(request), wait, terms)
     headers = {"Location": f"/v1/plans/{stored.id}"}
     if wait > 0:
         headers["Preference-Applied"] = f"wait={wait:g}"

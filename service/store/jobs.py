@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, and_, func, or_, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, String, and_, case, cast, func, or_, select, update
+from sqlalchemy.orm import Session, aliased
 
 from service.store.tables import JobRow
 
@@ -23,7 +24,12 @@ class Claim:
 
 
 def add(
-    session: Session, plan_id: str, priority: int, deadline_at: float | None, now: float
+    session: Session,
+    plan_id: str,
+    priority: int,
+    deadline_at: float | None,
+    now: float,
+    chunk: str | None = None,
 ) -> int:
     """Queue a job for the plan; a second one in flight is refused by the unique index."""
     row = JobRow(
@@ -32,6 +38,7 @@ def add(
         priority=priority,
         attempts=0,
         deadline_at=deadline_at,
+        chunk=chunk,
         created_at=now,
     )
     session.add(row)
@@ -53,24 +60,55 @@ def progress_of(session: Session, plan_id: str) -> str | None:
     )
 
 
+def join(
+    session: Session, plan_id: str, priority: int, deadline_at: float | None
+) -> tuple[int, int] | None:
+    """Let one more ask for the plan's job in flight: it gets the more urgent priority and the
+    later deadline of the two. The job (id, priority) if it waits and goes up.
+    """
+    row = in_flight(session, plan_id)
+    if row is None:
+        return None
+    if row.deadline_at is not None:
+        row.deadline_at = None if deadline_at is None else max(row.deadline_at, deadline_at)
+    if priority <= row.priority:
+        return None
+    row.priority = priority
+    row.chunk = None  # the rest of its chunk is not as urgent
+    return (row.id, priority) if row.status == "queued" else None
+
+
 def waiting(session: Session, silent_since: float, limit: int) -> list[tuple[int, int]]:
-    """The next jobs (id, priority): queued, or running on a worker that has fallen silent."""
+    """The next jobs (id, priority): queued, or running on a worker that has fallen silent.
+
+    Of a chunk that nobody has taken yet only the first is named: it brings the others along.
+    """
+    alone = or_(JobRow.chunk.is_(None), JobRow.attempts > 0)
+    together = case((alone, cast(JobRow.id, String)), else_=JobRow.chunk)
+    first, urgency = func.min(JobRow.id), func.max(JobRow.priority)
     rows = session.execute(
-        select(JobRow.id, JobRow.priority)
+        select(first, urgency)
         .where(_may_be_taken(silent_since))
-        .order_by(JobRow.priority.desc(), JobRow.id)
+        .group_by(together)
+        .order_by(urgency.desc(), first)
         .limit(limit)
     )
-    return [(row.id, row.priority) for row in rows]
+    return [(job_id, priority) for job_id, priority in rows]
 
 
 def claim(
     session: Session, job_id: int, owner: str, silent_since: float, now: float
-) -> Claim | None:
-    """Take the job for ``owner``; None if another has it or it is over."""
+) -> list[Claim]:
+    """Take the job for ``owner``, and what waits of its chunk; others' jobs are not taken.
+
+    A job that was tried before is taken alone: it may be what ended the worker.
+    """
+    named = aliased(JobRow)
+    chunk = select(named.chunk).where(named.id == job_id, named.attempts == 0).scalar_subquery()
+    mates = and_(JobRow.chunk == chunk, JobRow.attempts == 0)
     taken = session.execute(
         update(JobRow)
-        .where(JobRow.id == job_id, _may_be_taken(silent_since))
+        .where(or_(JobRow.id == job_id, mates), _may_be_taken(silent_since))
         .values(
             status="running",
             owner=owner,
@@ -79,13 +117,42 @@ def claim(
             heartbeat_at=now,
         )
         .returning(JobRow.id, JobRow.plan_id, JobRow.attempts, JobRow.deadline_at)
-    ).one_or_none()
-    return Claim(*taken) if taken else None
+        .execution_options(synchronize_session=False)
+    )
+    return sorted((Claim(*row) for row in taken), key=lambda claim: claim.job_id)
 
 
-def beat(session: Session, job_id: int, owner: str, progress: str | None, now: float) -> bool:
-    """Say that ``owner`` is still at work; false if the job is no longer its own."""
-    return _changed(session, job_id, owner, heartbeat_at=now, progress=progress)
+def beat(
+    session: Session,
+    job_ids: Collection[int],
+    owner: str,
+    current: int,
+    progress: str | None,
+    now: float,
+) -> dict[int, float | None]:
+    """Say that ``owner`` is still at work; those of the jobs that are its own, with deadlines."""
+    beaten = session.execute(
+        update(JobRow)
+        .where(JobRow.id.in_(job_ids), JobRow.owner == owner, JobRow.status == "running")
+        .values(
+            heartbeat_at=now, progress=case((JobRow.id == current, progress), else_=JobRow.progress)
+        )
+        .returning(JobRow.id, JobRow.deadline_at)
+        .execution_options(synchronize_session=False)
+    )
+    return dict(beaten.tuples().all())
+
+
+def expire(session: Session, now: float) -> list[str]:
+    """Close the queued jobs whose deadline has passed; their plans."""
+    return list(
+        session.scalars(
+            update(JobRow)
+            .where(JobRow.status == "queued", JobRow.deadline_at <= now)
+            .values(status="failed", finished_at=now)
+            .returning(JobRow.plan_id)
+        )
+    )
 
 
 def hand_back(session: Session, job_id: int, owner: str) -> bool:

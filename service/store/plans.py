@@ -137,3 +137,10 @@ def remove(session: Session, plan_id: str) -> bool:
     """Remove the plan and its jobs; false if there is none."""
     removed = session.scalar(delete(PlanRow).where(PlanRow.id == plan_id).returning(PlanRow.id))
     return removed is not None
+
+
+def remove_finished_before(session: Session, moment: float, limit: int) -> int:
+    """Remove plans that were finished before ``moment``, with their jobs; how many."""
+    old = select(PlanRow.id).where(PlanRow.finished_at < moment).limit(limit)
+    removed = session.scalars(delete(PlanRow).where(PlanRow.id.in_(old)).returning(PlanRow.id))
+    return len(removed.all())

@@ -33,7 +33,10 @@ class PlanRow(Base):
     """A plan that was asked for. ``answer`` is written once and never changed."""
 
     __tablename__ = "plans"
-    __table_args__ = (Index("ix_plans_created_at_id", "created_at", "id"),)
+    __table_args__ = (
+        Index("ix_plans_created_at_id", "created_at", "id"),
+        Index("ix_plans_finished_at", "finished_at"),
+    )
 
     id: Mapped[str] = mapped_column(String(100), primary_key=True)
     status: Mapped[str] = mapped_column(String(20))
@@ -53,6 +56,7 @@ class PlanRow(Base):
 class JobRow(Base):
     """One piece of accepted work: the truth about it, whatever carries its id about.
 
+    Jobs of one ``chunk`` are small and taken together.
     The partial unique index is what makes a plan be solved once however many ask for it.
     """
 
@@ -66,6 +70,7 @@ class JobRow(Base):
             postgresql_where=text("status IN ('queued', 'running')"),
         ),
         Index("ix_jobs_status_priority_id", "status", "priority", "id"),
+        Index("ix_jobs_chunk", "chunk"),
     )
 
     id: Mapped[int] = mapped_column(
@@ -80,6 +85,7 @@ class JobRow(Base):
     owner: Mapped[str | None] = mapped_column(String(100))
     progress: Mapped[str | None] = mapped_column(Text)
     deadline_at: Mapped[float | None] = mapped_column(Double)
+    chunk: Mapped[str | None] = mapped_column(String(60))
     created_at: Mapped[float] = mapped_column(Double)
     started_at: Mapped[float | None] = mapped_column(Double)
     heartbeat_at: Mapped[float | None] = mapped_column(Double)

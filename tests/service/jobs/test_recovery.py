@@ -59,8 +59,7 @@ def test_a_job_whose_workers_keep_dying_fails(settings: Settings) -> None:
     long_ago = time.time() - 60
     with store.writing() as session:
         for attempt in range(settings.max_attempts):
-            claim = jobs.claim(session, job_id, f"dead-{attempt}", long_ago + 1, now=long_ago)
-            assert claim is not None
+            assert jobs.claim(session, job_id, f"dead-{attempt}", long_ago + 1, now=long_ago)
     assert finished_status(settings) == "failed"
 
 
@@ -80,7 +79,7 @@ def test_a_job_is_claimed_by_one_worker_only(settings: Settings) -> None:
     now = time.time()
     with store.writing() as session:
         assert jobs.claim(session, job_id, "one", now - 10, now)
-        assert jobs.claim(session, job_id, "other", now - 10, now) is None
+        assert jobs.claim(session, job_id, "other", now - 10, now) == []
 
 
 def test_only_the_holder_of_a_job_can_finish_it(settings: Settings) -> None:
@@ -90,7 +89,8 @@ def test_only_the_holder_of_a_job_can_finish_it(settings: Settings) -> None:
         jobs.claim(session, job_id, "slow", long_ago, long_ago)
         jobs.claim(session, job_id, "fast", now - 10, now)
         assert not jobs.finish(session, job_id, "slow", "failed", now)
-        assert not jobs.beat(session, job_id, "slow", None, now)
+        assert jobs.beat(session, [job_id], "slow", job_id, None, now) == {}
+        assert jobs.beat(session, [job_id], "fast", job_id, None, now) == {job_id: None}
         assert jobs.finish(session, job_id, "fast", "succeeded", now)
         assert not jobs.finish(session, job_id, "fast", "failed", now)
 
