@@ -4,46 +4,69 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from contextlib import AbstractContextManager, nullcontext
+from threading import Timer
 from typing import Any
 
 from rich.console import Console
-from rich.status import Status
+from rich.progress import BarColumn, SpinnerColumn, TextColumn
+from rich.progress import Progress as Bar
 
 from service.console.quantities import duration, percent
 from service.documents import Progress
 
+_QUIET_SECONDS = 0.7
+
 
 class ProgressLine:
-    """Shows progress on ``console`` if that is a terminal, and nothing otherwise.
+    """A bar of layouts done on ``console`` if that is a terminal, and nothing otherwise.
 
-    Called with the planner's progress (a dataclass) or the service's (:class:`Progress`).
+    Called with the planner's progress (a dataclass) or the service's (:class:`Progress`). What is
+    over within ``_QUIET_SECONDS`` shows nothing.
     """
 
     def __init__(self, console: Console) -> None:
         self._started = time.monotonic()
-        self._status = Status("Planning", console=console) if console.is_terminal else None
+        self._shown = console.is_terminal
+        self._bar = Bar(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[said]}"),
+            console=console,
+            transient=True,
+        )
+        self._task = self._bar.add_task("Planning", total=None, said="", visible=False)
+        self._timer = Timer(_QUIET_SECONDS, self._appear)
 
     def __enter__(self) -> ProgressLine:
-        self._context.__enter__()
+        if self._shown:
+            self._bar.start()
+            self._timer.daemon = True
+            self._timer.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._context.__exit__(None, None, None)
+        self._timer.cancel()
+        if self._shown:
+            self._bar.stop()
 
     def __call__(self, progress: Any) -> None:
         """Show how far it is."""
-        if self._status is not None:
+        if self._shown:
             known = _document(progress)
-            self._status.update(progress_text(known, time.monotonic() - self._started))
+            self._bar.update(
+                self._task,
+                total=known.layouts_total or None,
+                completed=known.layouts_done or 0,
+                said=progress_text(known, time.monotonic() - self._started),
+            )
 
-    @property
-    def _context(self) -> AbstractContextManager[Any]:
-        return self._status if self._status is not None else nullcontext()
+    def _appear(self) -> None:
+        self._bar.update(self._task, visible=True)
 
 
 def progress_text(progress: Progress, elapsed_seconds: float) -> str:
-    """``Planning, 3.10 s: 40 of 112 layouts, best 14.2 s, at most 2.1% from the optimum``."""
+    """``3.10 s: 40 of 112 layouts, best 14.2 s, at most 2.1% from the optimum``."""
     parts = []
     if progress.layouts_done is not None:
         of_all = f" of {progress.layouts_total}" if progress.layouts_total else ""
@@ -54,7 +77,7 @@ def progress_text(progress: Progress, elapsed_seconds: float) -> str:
         if bound is not None and best > 0:
             parts.append(f"at most {percent(max(0.0, 1 - bound / best))} from the optimum")
     said = f": {', '.join(parts)}" if parts else ""
-    return f"Planning, {duration(elapsed_seconds)}{said}"
+    return f"{duration(elapsed_seconds)}{said}"
 
 
 def _document(progress: Any) -> Progress:

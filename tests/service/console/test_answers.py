@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from service.console.answers import page
-from solver.plan import Evaluation, Plan, Status
+from solver.plan import Alternative, Evaluation, Plan, Status
 from tests.service.samples import EVALUATION, INFEASIBLE, PLAN, REQUEST, STAGES
 
 
@@ -37,7 +37,7 @@ def test_the_verdict_says_how_long_how_sure_and_how_much_better() -> None:
 def test_every_stage_has_its_blocks_its_recompute_and_its_memory() -> None:
     lines = shown(PLAN, 120).splitlines()
     stage = next(line for line in lines if line.startswith("     1"))
-    for part in ("20 x layer", "20 x B", "21.3", "46.7", "71.0"):
+    for part in ("20 layer", "20 B", "21.3", "46.7", "71.0"):
         assert part in stage
 
 
@@ -83,3 +83,23 @@ def test_stages_that_do_the_same_share_a_row() -> None:
     same = [STAGES[2].model_copy(update={"index": index}) for index in (2, 3, 4)]
     plan = PLAN.model_copy(update={"stages": [*STAGES[:2], *same]})
     assert any(line.startswith("   2-4") for line in shown(plan).splitlines())
+
+
+def test_no_cell_of_the_stages_is_wrapped_on_80_columns() -> None:
+    lines = shown(PLAN, 80).splitlines()
+    head = next(i for i, line in enumerate(lines) if "blocks" in line and "stage" in line)
+    rows = lines[head + 2 : head + 2 + len(PLAN.stages)]
+    assert [row.split()[0] for row in rows] == [str(stage.index) for stage in PLAN.stages]
+
+
+def test_layouts_that_lost_say_by_how_much() -> None:
+    assert PLAN.layout is not None
+    other = PLAN.layout.model_copy(update={"tensor_parallel": 1, "zero_stage": 3})
+    lost = [
+        Alternative(layout=other, iteration_seconds=18.0, lower_bound_seconds=17.9, slower=0.034),
+        Alternative(layout=other, iteration_seconds=None, lower_bound_seconds=19.0, slower=0.09),
+    ]
+    said = " ".join(shown(PLAN.model_copy(update={"alternatives": lost})).split())
+    assert "tensor 1" in said
+    assert "ZeRO 3 18.0 s +3.4%" in said
+    assert "at least 19.0 s +9%" in said

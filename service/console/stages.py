@@ -1,0 +1,128 @@
+"""The table of stages: a row per run of stages that do the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from rich import box
+from rich.console import ConsoleOptions, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from service.console.quantities import gibibytes, milliseconds
+from service.console.recipes import Recipes
+from solver.plan import Stage
+
+_BAR_CELLS = 8
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_WIDE_COLUMNS = 110
+_ROOMY_COLUMNS = 79
+
+
+def stages_table(
+    stages: Sequence[Stage], limit: float | None, options: ConsoleOptions
+) -> Iterator[Table | Text]:
+    """The table, then what the letters in it stand for. It fits 80 columns without wrapping."""
+    wide, roomy = options.max_width >= _WIDE_COLUMNS, options.max_width >= _ROOMY_COLUMNS
+    recipes = Recipes()
+    rows = _rows(stages, recipes)
+    table = Table(
+        box=box.ASCII if options.ascii_only else box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1) if roomy else 0,
+        collapse_padding=True,
+    )
+    table.add_column("stage", justify="right")
+    table.add_column("blocks")
+    table.add_column("recomputed", ratio=1)
+    table.add_column("forward\nms", justify="right")
+    table.add_column("backward\nms", justify="right")
+    if wide:
+        table.add_column("recompute\nms", justify="right")
+        table.add_column("in flight", justify="right")
+    of_limit = f" of {gibibytes(limit)}" if limit else ""
+    table.add_column(f"memory\nGiB{of_limit}", justify="right", no_wrap=True)
+    for row in rows:
+        first, last = row.stages[0], row.stages[-1]
+        cells: list[RenderableType] = [
+            _span(index_of(first), index_of(last)),
+            row.blocks,
+            row.recomputed,
+            milliseconds(first.forward_seconds),
+            milliseconds(first.backward_seconds),
+        ]
+        if wide:
+            cells += [
+                milliseconds(first.recompute_seconds),
+                _span(str(first.in_flight), str(last.in_flight)),
+            ]
+        peak = max(stage.peak_memory_bytes for stage in row.stages)
+        table.add_row(*cells, _memory(peak, limit, options))
+    yield table
+    if recipes.legend:
+        yield _legend(recipes)
+        yield Text()
+
+
+def index_of(stage: Stage) -> str:
+    """``3``, or ``3.1`` for the second chunk of device 3."""
+    return str(stage.index) if stage.chunk is None else f"{stage.index}.{stage.chunk}"
+
+
+def bar(share: float, cells: int, ascii_only: bool) -> str:
+    """A bar that is full only when nothing is left."""
+    if ascii_only:
+        return ("#" * min(cells, int(share * cells))).ljust(cells, ".")
+    eighths = min(8 * cells, int(share * 8 * cells))
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(cells, "░")
+
+
+@dataclass(frozen=True)
+class _Row:
+    """Consecutive stages that hold the same blocks, recompute the same and take the same time."""
+
+    stages: list[Stage]
+    blocks: str
+    recomputed: str
+
+
+def _rows(stages: Sequence[Stage], recipes: Recipes) -> list[_Row]:
+    def same(stage: Stage) -> tuple[str, str, str, str]:
+        return (
+            ", ".join(_counted(name, count) for name, count in stage.blocks),
+            recipes.of(stage),
+            milliseconds(stage.forward_seconds),
+            milliseconds(stage.backward_seconds),
+        )
+
+    return [
+        _Row(list(run), blocks, recomputed)
+        for (blocks, recomputed, _, _), run in groupby(stages, key=same)
+    ]
+
+
+def _legend(recipes: Recipes) -> Table:
+    legend = Table.grid(padding=(0, 1))
+    for letter, recipe in recipes.legend:
+        legend.add_row(Text(letter, style="bold"), recipe)
+    return legend
+
+
+def _span(first: str, last: str) -> str:
+    return first if first == last else f"{first}-{last}"
+
+
+def _counted(name: str, count: int) -> str:
+    return f"{count} {name}" if count > 1 else name
+
+
+def _memory(peak: float, limit: float | None, options: ConsoleOptions) -> Text:
+    amount = f"{gibibytes(peak):>6}"
+    if not limit:
+        return Text(amount)
+    share = peak / limit
+    colour = "red" if share > 1 else "yellow" if share > 0.97 else "green"
+    return Text.assemble((bar(share, _BAR_CELLS, options.ascii_only), colour), amount)
