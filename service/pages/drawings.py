@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from service.pages.pictures.alternatives import alternatives
 from service.pages.pictures.baselines import baselines
 from service.pages.pictures.breakdown import breakdown
+from service.pages.pictures.layouts_considered import layouts_considered
 from service.pages.pictures.memory import memory
 from service.pages.pictures.memory_over_time import memory_over_time
-from service.pages.pictures.svg import Drawing
+from service.pages.pictures.svg import NARROW, WIDTH, Drawing
 from service.pages.pictures.tensors import tensors
 from service.pages.pictures.timeline import Window, first_window, overview, timeline, whole
 from service.pages.shown import ShownPlan
@@ -18,12 +20,21 @@ from service.replay import Replay
 
 @dataclass(frozen=True)
 class View:
-    """What a reader has chosen to see: a span of the timeline, the path on it, a stage."""
+    """What a reader has chosen to see: a span of the timeline, the path on it, a stage.
+
+    ``narrow`` is for phones; the timeline has no such form, it is scrolled.
+    """
 
     start: float | None = None
     end: float | None = None
     critical: bool = True
     stage: int | None = None
+    narrow: bool = False
+
+    @property
+    def width(self) -> float:
+        """The width of pictures, in their own units."""
+        return NARROW if self.narrow else WIDTH
 
     def window(self, replay: Replay) -> Window:
         """The span, within the iteration and not too short to draw."""
@@ -63,8 +74,8 @@ def _overview(shown: ShownPlan, view: View) -> Drawing:
     return overview(shown.replay, None if window == whole(shown.replay) else window)
 
 
-def _memory(shown: ShownPlan, _view: View) -> Drawing:
-    return memory(shown.plan.stages, shown.plan.memory_limit_bytes or 0.0)
+def _memory(shown: ShownPlan, view: View) -> Drawing:
+    return memory(shown.plan.stages, shown.plan.memory_limit_bytes or 0.0, view.width)
 
 
 def _memory_over_time(shown: ShownPlan, view: View) -> Drawing:
@@ -73,13 +84,14 @@ def _memory_over_time(shown: ShownPlan, view: View) -> Drawing:
         shown.plan.stages,
         stage_of_interest(shown, view),
         shown.plan.memory_limit_bytes or 0.0,
+        view.width,
     )
 
 
-def _tensors(shown: ShownPlan, _view: View) -> Drawing:
+def _tensors(shown: ShownPlan, view: View) -> Drawing:
     if not shown.plan.block_kinds:
         raise KeyError("tensors")
-    return tensors(shown.plan.stages, shown.plan.block_kinds)
+    return tensors(shown.plan.stages, shown.plan.block_kinds, view.width)
 
 
 def _breakdown(shown: ShownPlan, _view: View) -> Drawing:
@@ -87,8 +99,23 @@ def _breakdown(shown: ShownPlan, _view: View) -> Drawing:
     return breakdown(shown.plan.breakdown, shown.plan.iteration_seconds or 1.0)
 
 
-def _baselines(shown: ShownPlan, _view: View) -> Drawing:
-    return baselines(shown.plan.baselines, shown.plan.iteration_seconds or 0.0)
+def _baselines(shown: ShownPlan, view: View) -> Drawing:
+    if not shown.plan.baselines:
+        raise KeyError("baselines")
+    return baselines(shown.plan.baselines, shown.plan.iteration_seconds or 0.0, view.width)
+
+
+def _alternatives(shown: ShownPlan, view: View) -> Drawing:
+    plan = shown.plan
+    if not plan.alternatives or plan.layout is None:
+        raise KeyError("alternatives")
+    return alternatives(plan.alternatives, plan.layout, plan.iteration_seconds or 0.0, view.width)
+
+
+def _layouts(shown: ShownPlan, _view: View) -> Drawing:
+    if shown.plan.solver is None:
+        raise KeyError("layouts")
+    return layouts_considered(shown.plan.solver)
 
 
 PICTURES: dict[str, Callable[[ShownPlan, View], Drawing]] = {
@@ -99,4 +126,6 @@ PICTURES: dict[str, Callable[[ShownPlan, View], Drawing]] = {
     "tensors": _tensors,
     "breakdown": _breakdown,
     "baselines": _baselines,
+    "alternatives": _alternatives,
+    "layouts": _layouts,
 }

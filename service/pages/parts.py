@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from urllib.parse import urlencode
 
 from service.pages.drawings import View, draw, stage_of_interest
 from service.pages.pictures.svg import Drawing
-from service.pages.pictures.timeline import Window, drawn_one_by_one, whole
+from service.pages.pictures.timeline import Window, drawn_one_by_one, legend, whole
 from service.pages.shown import ShownPlan
 from service.replay import Replay
 
@@ -63,9 +63,9 @@ class TimelinePart:
         return drawn_one_by_one(self.replay, self.window)
 
     @cached_property
-    def kinds(self) -> set[int]:
-        """The kinds of bars that there are."""
-        return set(self.replay.bars.kind.tolist())
+    def legend(self) -> list[tuple[str, str]]:
+        """Style and words of the kinds of bars that there are."""
+        return legend(self.replay, critical=False)
 
     @cached_property
     def jumps(self) -> list[Jump]:
@@ -112,9 +112,9 @@ class MemoryPart:
         return sorted({stage.index for stage in self._shown.plan.stages})
 
     @cached_property
-    def picture(self) -> Drawing:
-        """What it holds when."""
-        return draw("memory-over-time", self._shown, self._view)
+    def pictures(self) -> Pictures:
+        """What it holds when, wide and narrow."""
+        return Pictures(self._shown, self._view)
 
 
 class Pictures:
@@ -126,3 +126,8 @@ class Pictures:
 
     def __getitem__(self, name: str) -> Drawing:
         return draw(name, self._shown, self._view)
+
+    @property
+    def narrow(self) -> Pictures:
+        """The same for a phone."""
+        return Pictures(self._shown, replace(self._view, narrow=True))

@@ -10,7 +10,9 @@ from service.pages import render
 from service.pages.drawings import View, draw
 from service.pages.parts import MemoryPart, Pictures, TimelinePart
 from service.pages.pictures.breakdown import LINES
+from service.pages.pictures.layouts_considered import parts
 from service.pages.pictures.memory import PARTS
+from service.pages.raster import png
 from service.pages.shown import ShownPlan, title
 from service.problems import Problem
 from service.schema_examples import sample
@@ -65,12 +67,14 @@ def part(plan_id: str, shown: ShownPlan, name: str, view: View) -> HTMLResponse:
     return render.page(f"parts/{name}.html", **context)
 
 
-def picture(shown: ShownPlan, name: str, view: View) -> str | None:
-    """A picture as the text of an SVG file; None if there is none of that name."""
+def picture(shown: ShownPlan, name: str, view: View, kind: str) -> bytes | None:
+    """A picture as an SVG or PNG file; None if there is none of that name."""
     try:
-        return draw(name, shown, view).standalone()
+        drawing = draw(name, shown, view)
     except KeyError:
         return None
+    svg = drawing.standalone(shown.title)
+    return png(svg) if kind == "png" else svg.encode()
 
 
 def _everything(
@@ -84,6 +88,7 @@ def _everything(
         "base_url": base_url,
         "breakdown_lines": LINES,
         "memory_parts": PARTS,
+        "layout_fates": parts(shown.plan.solver) if shown.plan.solver else [],
         "timeline": TimelinePart(shown, view),
         "memory": MemoryPart(shown, view),
         "pictures": Pictures(shown, view),

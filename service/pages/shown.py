@@ -6,10 +6,26 @@ import json
 from functools import cached_property, lru_cache
 
 from service import titles
+from service.console.layouts import layout_in_full
+from service.console.recipes import Recipes
 from service.pages import words
+from service.pages.lost import Lost, lost
 from service.replay import Replay, replay
 from solver.plan import Plan
 from solver.request import PlanRequest
+
+_CONTENTS = (
+    ("timeline", "Timeline"),
+    ("memory", "Memory"),
+    ("tensors", "Tensors"),
+    ("stages", "Stages"),
+    ("breakdown", "Time"),
+    ("baselines", "Other methods"),
+    ("alternatives", "Other layouts"),
+    ("help", "What would help"),
+    ("proof", "Proof"),
+    ("use", "Use it"),
+)
 
 
 class ShownPlan:
@@ -28,6 +44,43 @@ class ShownPlan:
     def sentence(self) -> str:
         """The answer in a sentence or two."""
         return words.answer(self.plan)
+
+    @cached_property
+    def verdict(self) -> str:
+        """Where it stands, in a word or two: ``optimal``, ``within 0.3% of optimal``."""
+        return words.verdict(self.plan)
+
+    @cached_property
+    def contents(self) -> list[tuple[str, str]]:
+        """The parts of its page: their marks and names."""
+        plan = self.plan
+        there = {
+            "tensors": bool(plan.block_kinds),
+            "baselines": bool(plan.baselines),
+            "alternatives": bool(plan.alternatives),
+            "help": plan.explanation is not None,
+            "proof": bool(self.proof),
+        }
+        return [(part, name) for part, name in _CONTENTS if there.get(part, True)]
+
+    @cached_property
+    def recipes(self) -> Recipes:
+        """Letters for what blocks recompute."""
+        recipes = Recipes()
+        for stage in self.plan.stages:
+            recipes.of(stage)
+        return recipes
+
+    @cached_property
+    def alternatives(self) -> list[Lost]:
+        """The layouts that did not win, in words."""
+        return [lost(other, self.plan) for other in self.plan.alternatives]
+
+    @cached_property
+    def nearest(self) -> str:
+        """The layout that comes nearest to fitting, where none does."""
+        lack = self.plan.shortfall
+        return layout_in_full(lack.layout) if lack else ""
 
     @cached_property
     def bottleneck(self) -> str:

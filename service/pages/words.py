@@ -18,8 +18,17 @@ def answer(plan: Plan) -> str:
     if plan.tokens_per_second_per_device is not None:
         first += f", {plan.tokens_per_second_per_device:,.0f} tokens a second per device"
     if plan.model_flops_utilization is not None:
-        first += f" at {percent(plan.model_flops_utilization)} of its peak"
+        first += f" at {plan.model_flops_utilization:.1%} of its peak"
     return f"{first}. {_proved(plan)}{_against_full(plan)}"
+
+
+def verdict(plan: Plan) -> str:
+    """Where the plan stands, in a word or two."""
+    if plan.status is not Status.SUCCEEDED:
+        return plan.status.value
+    if plan.gap is None:
+        return "planned"
+    return "optimal, proved" if plan.gap <= _BEST else f"within {percent(plan.gap)} of optimal"
 
 
 def infeasible(plan: Plan) -> str:
@@ -40,26 +49,15 @@ def proof(plan: Plan) -> list[str]:
     report, lower = plan.solver, plan.lower_bound_seconds
     if report is None or lower is None or plan.iteration_seconds is None:
         return []
-    found = [
-        f"No plan that the request admits takes less than {duration(lower)};"
-        f" this one takes {duration(plan.iteration_seconds)}."
-    ]
-    solved = report.layouts_considered - report.layouts_pruned - report.layouts_infeasible
-    if report.layouts_considered > 1:
+    found: list[str] = []
+    if report.engine == "bounds":
+        found.append("A bound alone proves it: no program had to be solved for the split.")
+    else:
         found.append(
-            f"Of {report.layouts_considered:,} legal layouts, {report.layouts_pruned:,} were ruled"
-            f" out by a bound, {report.layouts_infeasible:,} do not fit,"
-            f" {solved - report.layouts_unfinished:,} were solved to the end."
+            f"The split into stages is a mixed-integer program ({report.engine}) whose rows are"
+            f" paths through the schedule: {report.rows:,} rows after {report.rounds:,} rounds of"
+            " solving and simulating. Every path is a lower bound for every plan."
         )
-    if report.layouts_unfinished:
-        found.append(
-            f"{report.layouts_unfinished:,} were not finished in time; their bounds count."
-        )
-    found.append(
-        f"The split into stages is a mixed-integer program ({report.engine}) whose rows are paths"
-        f" through the schedule: {report.rows:,} rows after {report.rounds:,} rounds of solving and"
-        " simulating. Every path is a lower bound for every plan."
-    )
     found.append(
         "Time and memory were derived once more by a simulator and a sweep that share no code with"
         " the program. The proof holds for the cost model, not for the hardware."
@@ -106,4 +104,4 @@ def _against_full(plan: Plan) -> str:
     full = plan.baselines.get("full")
     if full is None or full.speed_up is None or full.speed_up < 1.005:
         return ""
-    return f" It is {times(full.speed_up).replace('x', ' ×')} as fast as recomputing every layer."
+    return f" It is {times(full.speed_up).replace('x', '×')} as fast as recomputing every layer."

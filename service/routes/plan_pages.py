@@ -24,6 +24,7 @@ from solver.request import PlanRequest
 router = APIRouter(prefix="/plans", include_in_schema=False, route_class=PageRoute)
 
 PlanId = Annotated[str, Path(max_length=100, pattern="^[0-9A-Za-z_-]+$")]
+_PICTURES = {"svg": "image/svg+xml", "png": "image/png"}
 _FOREVER = {"Cache-Control": "private, max-age=3600"}
 
 
@@ -65,15 +66,17 @@ async def part(
     )
 
 
-@router.get("/{plan_id}/pictures/{name}.svg")
-async def picture(plan_id: PlanId, name: str, view: ViewAsked, request: Request) -> Response:
+@router.get("/{plan_id}/pictures/{name}.{kind}")
+async def picture(
+    plan_id: PlanId, name: str, kind: Literal["svg", "png"], view: ViewAsked, request: Request
+) -> Response:
     """A picture as a file."""
 
     def drawn() -> Response:
-        text = plan_page.picture(_answered(store_of(request), plan_id), name, view)
-        if text is None:
+        content = plan_page.picture(_answered(store_of(request), plan_id), name, view, kind)
+        if content is None:
             raise _nothing(f"There is no picture {name[:100]!r} of this plan.")
-        return Response(text, media_type="image/svg+xml", headers=_FOREVER)
+        return Response(content, media_type=_PICTURES[kind], headers=_FOREVER)
 
     return await to_thread.run_sync(drawn)
 

@@ -2,47 +2,67 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from service.console.quantities import duration, size
-from service.pages.pictures.svg import WIDTH, Drawing
+from service.pages.pictures.svg import NARROW, WIDTH, Drawing
 from solver.plan import Baseline
 
-_LEFT, _RIGHT, _ROW = 150.0, 300.0, 26.0
+_RIGHT, _ROW = 300.0, 26.0
 
 
-def baselines(others: dict[str, Baseline], ours: float) -> Drawing:
+@dataclass(frozen=True)
+class _Bar:
+    name: str
+    seconds: float
+    style: str
+    remark: str
+
+
+def baselines(others: dict[str, Baseline], ours: float, width: float = WIDTH) -> Drawing:
     """Bars of iteration time; methods that do not fit are drawn hollow."""
-    known = {name: other for name, other in others.items() if other.iteration_seconds is not None}
-    ranked = sorted(known.items(), key=lambda item: item[1].iteration_seconds or 0.0)
-    most = max([ours, *(other.iteration_seconds or 0.0 for other in known.values())])
+    known = [(name, other) for name, other in others.items() if other.iteration_seconds is not None]
+    bars = [
+        _Bar(name, seconds, "theirs" if other.fits else "misfit", _remark(other, ours))
+        for name, other in known
+        if (seconds := other.iteration_seconds) is not None
+    ]
+    bars = [_Bar("this plan", ours, "ours", ""), *sorted(bars, key=lambda bar: bar.seconds)]
+    beside = width > NARROW
+    row = _ROW if beside else 40.0
     drawing = Drawing(
         "Iteration time beside other methods",
         f"This plan takes {duration(ours)}.",
-        height=(len(ranked) + 1) * _ROW + 4,
+        height=len(bars) * row + 4,
+        width=width,
+        legend=[
+            ("ours", "This plan"),
+            ("theirs", "Fits"),
+            ("misfit", "Does not fit in memory"),
+        ],
     )
-    scale = (WIDTH - _LEFT - _RIGHT) / most
-    _bar(drawing, 0, "this plan", ours, "ours", "", scale)
-    for position, (name, other) in enumerate(ranked, start=1):
-        seconds = other.iteration_seconds or 0.0
-        style = "theirs" if other.fits else "misfit"
-        _bar(drawing, position, name, seconds, style, _remark(other, ours), scale)
-    x = _LEFT + ours * scale
-    drawing.line(x, 0, x, (len(ranked) + 1) * _ROW, "axis")
+    left = 150.0 if beside else 0.0
+    scale = (width - left - (_RIGHT if beside else 0.0)) / max(bar.seconds for bar in bars)
+    for position, bar in enumerate(bars):
+        (_beside if beside else _below)(drawing, bar, position * row + 3, left, scale)
+    drawing.line(left + ours * scale, 0, left + ours * scale, len(bars) * row, "axis")
     return drawing
 
 
-def _bar(
-    drawing: Drawing,
-    position: int,
-    name: str,
-    seconds: float,
-    style: str,
-    remark: str,
-    scale: float,
-) -> None:
-    y = position * _ROW + 3
-    drawing.text(_LEFT - 10, y + 15, name, "end" if position else "end strong")
-    drawing.rectangle(_LEFT, y, seconds * scale, _ROW - 6, style)
-    drawing.text(_LEFT + seconds * scale + 8, y + 15, f"{duration(seconds)}{remark}", "small")
+def _beside(drawing: Drawing, bar: _Bar, y: float, left: float, scale: float) -> None:
+    """The name before the bar and its time after it."""
+    drawing.text(left - 10, y + 15, bar.name, "end strong" if bar.style == "ours" else "end")
+    drawing.rectangle(left, y, bar.seconds * scale, _ROW - 6, bar.style)
+    said = f"{duration(bar.seconds)}{bar.remark}"
+    drawing.text(left + bar.seconds * scale + 8, y + 15, said, "small")
+
+
+def _below(drawing: Drawing, bar: _Bar, y: float, left: float, scale: float) -> None:
+    """Name and time above the bar."""
+    strong = " strong" if bar.style == "ours" else ""
+    said = f"{bar.name}: {duration(bar.seconds)}{bar.remark}"
+    drawing.text(left, y + 12, said, f"small{strong}")
+    drawing.rectangle(left, y + 17, bar.seconds * scale, 15, bar.style)
 
 
 def _remark(other: Baseline, ours: float) -> str:

@@ -33,6 +33,11 @@ def breakdown(seconds: Breakdown, total: float) -> Drawing:
             if getattr(seconds, field) > 0
         ),
         height=_HEIGHT,
+        legend=[
+            (style, f"{name} {percent(getattr(seconds, field) / total)}")
+            for field, style, name in LINES
+            if getattr(seconds, field) > 0
+        ],
     )
     x = 0.0
     for field, style, name in LINES:

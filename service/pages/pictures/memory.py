@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.console.quantities import size
-from service.pages.pictures.svg import WIDTH, Drawing, ticks
+from service.pages.pictures.svg import NARROW, WIDTH, Drawing, ticks
 from solver.plan import Stage
 
 PARTS = (
@@ -18,10 +18,11 @@ PARTS = (
 """Field of the stage's memory, style and name of every part, from left to right."""
 
 _LEFT, _RIGHT, _TOP = 74.0, 84.0, 26.0
+_LIMIT_LABEL = 90.0
 _GIB = 2.0**30
 
 
-def memory(stages: list[Stage], limit: float) -> Drawing:
+def memory(stages: list[Stage], limit: float, width: float = WIDTH) -> Drawing:
     """One bar per device; chunks of a device share its memory."""
     devices = {stage.index: stage for stage in reversed(stages)}
     chunked = any(stage.chunk is not None for stage in stages)
@@ -32,12 +33,14 @@ def memory(stages: list[Stage], limit: float) -> Drawing:
         "Memory of each stage at its peak",
         f"The limit is {size(limit)} per device.",
         height=bottom + 6,
+        width=width,
+        legend=[*((style, name) for _, style, name in PARTS), ("limit", "Limit per device")],
     )
-    scale = (WIDTH - _LEFT - _RIGHT) / most
-    for tick in ticks(0, most / _GIB, 8):
+    scale = (width - _LEFT - _RIGHT) / most
+    for tick in ticks(0, most / _GIB, 8 if width > NARROW else 3):
         x = _LEFT + tick * _GIB * scale
         drawing.line(x, _TOP - 6, x, bottom, "grid")
-        if abs(tick * _GIB - limit) * scale < 90:
+        if abs(tick * _GIB - limit) * scale < _LIMIT_LABEL:
             continue
         drawing.text(x, _TOP - 11, f"{tick:g} GiB", "middle small")
     for position, index in enumerate(sorted(devices)):

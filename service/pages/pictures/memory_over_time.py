@@ -9,18 +9,21 @@ from __future__ import annotations
 import numpy as np
 
 from service.console.quantities import duration, size
-from service.pages.pictures.svg import WIDTH, Drawing, n, ticks, time_unit
+from service.pages.pictures.svg import NARROW, WIDTH, Drawing, n, ticks, time_unit
 from service.replay import Floats, Kind, Replay
 from solver.plan import Stage
 
 _LEFT, _RIGHT, _TOP, _HEIGHT, _BOTTOM = 74.0, 12.0, 24.0, 180.0, 26.0
-_COLUMNS = 700
+_COLUMNS, _FEW_COLUMNS = 700, 300
 _GIB = 2.0**30
 
 
-def memory_over_time(replay: Replay, stages: list[Stage], device: int, limit: float) -> Drawing:
+def memory_over_time(
+    replay: Replay, stages: list[Stage], device: int, limit: float, width: float = WIDTH
+) -> Drawing:
     """The picture for one device."""
-    moments, held, extra = _held(replay, stages, device)
+    number = _COLUMNS if width > NARROW else _FEW_COLUMNS
+    moments, held, extra = _held(replay, stages, device, number)
     mine = [stage for stage in stages if stage.index == device]
     memory = mine[0].memory
     states = memory.weights + memory.gradients + memory.optimizer
@@ -31,22 +34,30 @@ def memory_over_time(replay: Replay, stages: list[Stage], device: int, limit: fl
         f"Memory of stage {device} over the iteration",
         f"At most {size(mine[0].peak_memory_bytes)} of {size(limit)}.",
         height=bottom + _BOTTOM,
+        width=width,
+        legend=[
+            ("reserved", "Reserve"),
+            ("states", "Weights, gradients, optimizer state"),
+            ("activations", "Kept activations"),
+            ("rebuilt", "Recomputed tensors and temporaries"),
+            ("limit", "Limit"),
+        ],
     )
-    across = (WIDTH - _LEFT - _RIGHT) / replay.makespan
+    across = (width - _LEFT - _RIGHT) / replay.makespan
     up = _HEIGHT / most
 
     def y(count: float) -> float:
         return bottom - count * up
 
     for tick in ticks(0, most / _GIB, 5):
-        drawing.line(_LEFT, y(tick * _GIB), WIDTH - _RIGHT, y(tick * _GIB), "grid")
+        drawing.line(_LEFT, y(tick * _GIB), width - _RIGHT, y(tick * _GIB), "grid")
         drawing.text(_LEFT - 8, y(tick * _GIB) + 4, f"{tick:g} GiB", "end small")
     unit = time_unit(replay.makespan)
-    for moment in ticks(0, replay.makespan, 10):
+    for moment in ticks(0, replay.makespan, 10 if width > NARROW else 4):
         x = _LEFT + moment * across
-        anchor = "end" if x > WIDTH - 30 else "middle"
+        anchor = "end" if x > width - 30 else "middle"
         drawing.text(x, bottom + 18, f"{unit.label(moment)} {unit.name}", f"{anchor} small")
-    right = WIDTH - _RIGHT - _LEFT
+    right = width - _RIGHT - _LEFT
     drawing.rectangle(
         _LEFT,
         y(memory.reserved),
@@ -63,22 +74,24 @@ def memory_over_time(replay: Replay, stages: list[Stage], device: int, limit: fl
         "states",
         f"Weights, gradients, optimizer state: {size(states)}",
     )
-    columns = np.asarray(_LEFT + moments * across)
-    drawing.path(_area(columns, np.asarray(y(base) - held * up), y(base)), "activations")
+    places = np.asarray(_LEFT + moments * across)
+    drawing.path(_area(places, np.asarray(y(base) - held * up), y(base)), "activations")
     drawing.path(
-        _area(columns, np.asarray(y(base) - (held + extra) * up), np.asarray(y(base) - held * up)),
+        _area(places, np.asarray(y(base) - (held + extra) * up), np.asarray(y(base) - held * up)),
         "rebuilt",
     )
-    drawing.line(_LEFT, y(limit), WIDTH - _RIGHT, y(limit), "limit")
-    drawing.text(WIDTH - _RIGHT, y(limit) - 5, f"limit {size(limit)}", "end small limit-text")
+    drawing.line(_LEFT, y(limit), width - _RIGHT, y(limit), "limit")
+    drawing.text(width - _RIGHT, y(limit) - 5, f"limit {size(limit)}", "end small limit-text")
     drawing.text(_LEFT, 12, f"Stage {device}, {duration(replay.makespan)}", "small muted")
     return drawing
 
 
-def _held(replay: Replay, stages: list[Stage], device: int) -> tuple[Floats, Floats, Floats]:
+def _held(
+    replay: Replay, stages: list[Stage], device: int, columns: int
+) -> tuple[Floats, Floats, Floats]:
     """Moments, activations from each on, and the most that a backward adds there.
 
-    At most ``_COLUMNS`` columns; each shows the most that is held within it.
+    Each of the ``columns`` shows the most that is held within it.
     """
     bars = replay.bars.where((replay.bars.device == device) & (replay.bars.micro_batch >= 0))
     kept = np.zeros(replay.devices * replay.virtual_stages)
@@ -94,7 +107,7 @@ def _held(replay: Replay, stages: list[Stage], device: int) -> tuple[Floats, Flo
     change = np.concatenate([kept[bars.stage[forward]], -kept[bars.stage[backward]]])
     order = np.argsort(moments, kind="stable")
     moments, held = moments[order], np.cumsum(change[order])
-    edges = np.linspace(0.0, replay.makespan, _COLUMNS + 1)
+    edges = np.linspace(0.0, replay.makespan, columns + 1)
     during = bars.kind != Kind.FORWARD
     return (
         edges,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
@@ -10,6 +11,13 @@ from importlib.resources import files
 
 WIDTH = 1120.0
 """Width of every picture in its own units; pages scale it."""
+
+NARROW = 380.0
+"""Width of the pictures that a phone shows instead."""
+
+_HEAD, _MARGIN, _SIGN_WIDTH = 46.0, 20.0, 6.3
+_STROKES = ("critical", "limit")
+_VARIABLE = re.compile(r"(--[a-z-]+): ([^;]+);")
 
 
 @dataclass
@@ -21,6 +29,8 @@ class Drawing:
     height: float = 0.0
     width: float = WIDTH
     parts: list[str] = field(default_factory=list)
+    legend: list[tuple[str, str]] = field(default_factory=list)
+    """Style and words of what the colours mean; a page says it itself, a file carries it."""
 
     def rectangle(
         self, x: float, y: float, width: float, height: float, style: str, tip: str | None = None
@@ -51,21 +61,48 @@ class Drawing:
         """For a page, whose style sheets it follows."""
         return self._element(' class="picture"')
 
-    def standalone(self) -> str:
-        """A file of its own, in light colours."""
+    def standalone(self, caption: str = "") -> str:
+        """A file of its own, in light colours, with its title, a ``caption`` and its legend."""
+        foot, foot_height = _drawn_legend(self.legend, self.width, _HEAD + self.height)
+        width, height = self.width + 2 * _MARGIN, _HEAD + self.height + foot_height + 2 * _MARGIN
         return self._element(
-            ' class="picture standalone" data-theme="light" xmlns="http://www.w3.org/2000/svg"'
-            f' width="{n(self.width)}" height="{n(self.height)}"',
+            f' class="picture" xmlns="http://www.w3.org/2000/svg" width="{n(width)}"'
+            f' height="{n(height)}"',
             f"<style>{_style_sheet()}</style>"
-            f'<rect class="paper" width="{n(self.width)}" height="{n(self.height)}"/>',
+            f'<rect class="paper" width="{n(width)}" height="{n(height)}"/>'
+            f'<g transform="translate({n(_MARGIN)} {n(_MARGIN)})">'
+            f'<text class="strong title" y="14">{escape(self.title)}</text>'
+            f'<text class="muted" y="32">{escape(caption)}</text>'
+            f'<g transform="translate(0 {n(_HEAD)})">',
+            f"</g>{foot}</g>",
+            f"0 0 {n(width)} {n(height)}",
         )
 
-    def _element(self, attributes: str, head: str = "") -> str:
+    def _element(self, attributes: str, head: str = "", foot: str = "", box: str = "") -> str:
+        box = box or f"0 0 {n(self.width)} {n(self.height)}"
         return (
-            f'<svg{attributes} viewBox="0 0 {n(self.width)} {n(self.height)}" role="img"'
+            f'<svg{attributes} viewBox="{box}" role="img"'
             f' aria-label="{escape(f"{self.title}. {self.description}")}">'
-            f"{head}{''.join(self.parts)}</svg>"
+            f"{head}{''.join(self.parts)}{foot}</svg>"
         )
+
+
+def _drawn_legend(legend: list[tuple[str, str]], width: float, top: float) -> tuple[str, float]:
+    """The legend in as many lines as it needs, and its height."""
+    if not legend:
+        return "", 0.0
+    drawn, x, y = [], 0.0, top + 22.0
+    for style, words in legend:
+        needed = 20.0 + len(words) * _SIGN_WIDTH
+        if x and x + needed > width:
+            x, y = 0.0, y + 18.0
+        if style in _STROKES:
+            drawn.append(f'<path class="{style}" d="M{n(x)} {n(y - 4)}h14"/>')
+        else:
+            drawn.append(f'<path class="{style}" d="{box(x + 1, y - 9, 11, 10)}"/>')
+        drawn.append(f'<text class="small" x="{n(x + 19)}" y="{n(y)}">{escape(words)}</text>')
+        x += needed + 14.0
+    return "".join(drawn), y - top + 4.0
 
 
 def n(number: float) -> str:
@@ -114,5 +151,8 @@ def time_unit(longest: float) -> TimeUnit:
 
 @cache
 def _style_sheet() -> str:
-    sheet = files("service.pages").joinpath("static", "pictures.css")
-    return sheet.read_text("utf-8").replace("]]>", "")
+    """The rules for pictures with the light colours put in: many viewers know no variables."""
+    sheet = files("service.pages").joinpath("static", "pictures.css").read_text("utf-8")
+    colours = dict(_VARIABLE.findall(sheet[: sheet.index("}")]))
+    rules = sheet[sheet.index(".picture {") :]
+    return re.sub(r"var\((--[a-z-]+)\)", lambda found: colours[found[1]], rules)

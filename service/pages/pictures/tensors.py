@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from service.console.quantities import size
-from service.pages.pictures.svg import WIDTH, Drawing, box
+from service.pages.pictures.svg import NARROW, WIDTH, Drawing, box
 from solver.plan import BlockKind, Stage
 
-_LEFT, _RIGHT, _TOP, _ROW = 210.0, 86.0, 40.0, 17.0
+_TOP, _ROW = 40.0, 17.0
+_LEAST_CELL = 4.0
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,25 @@ def columns(stages: list[Stage]) -> list[Column]:
     return found
 
 
-def tensors(stages: list[Stage], kinds: dict[str, BlockKind]) -> Drawing:
+@dataclass(frozen=True)
+class _Grid:
+    """Where the cells are: ``left`` and ``right`` are margins, ``cell`` is a block's width."""
+
+    width: float
+    left: float
+    right: float
+    cell: float
+
+    @staticmethod
+    def of(blocks: int, width: float) -> _Grid:
+        left, right = (210.0, 86.0) if width > NARROW else (150.0, 54.0)
+        return _Grid(width, left, right, (width - left - right) / blocks)
+
+    def x(self, block: int) -> float:
+        return self.left + block * self.cell
+
+
+def tensors(stages: list[Stage], kinds: dict[str, BlockKind], width: float = WIDTH) -> Drawing:
     """The grid. A tensor of the block kinds that differ in name has a row of its own."""
     blocks = columns(stages)
     needed_by = {
@@ -43,7 +64,7 @@ def tensors(stages: list[Stage], kinds: dict[str, BlockKind]) -> Drawing:
         for name, kind in kinds.items()
     }
     rows = _rows(kinds)
-    width = (WIDTH - _LEFT - _RIGHT) / len(blocks)
+    grid = _Grid.of(len(blocks), width)
     bottom = _TOP + len(rows) * _ROW
     kept = sum(len(needed_by[block.kind] - block.recomputed) for block in blocks)
     needed = sum(len(needed_by[block.kind]) for block in blocks)
@@ -51,11 +72,20 @@ def tensors(stages: list[Stage], kinds: dict[str, BlockKind]) -> Drawing:
         "What each block keeps",
         f"{len(blocks)} blocks; {kept} of {needed} needed tensors are kept.",
         height=bottom + 6,
+        width=width,
+        legend=[
+            ("kept", "Kept for backward"),
+            ("recompute", "Recomputed"),
+            ("not-needed", "Not in this block"),
+        ],
     )
     sizes = {tensor.name: tensor.bytes for kind in kinds.values() for tensor in kind.tensors}
     for position, name in enumerate(rows):
-        _row(drawing, name, _TOP + position * _ROW, blocks, needed_by, sizes.get(name, 0.0), width)
-    _stage_marks(drawing, stages, blocks, width, bottom)
+        y = _TOP + position * _ROW
+        drawing.text(grid.left - 8, y + 12, name.replace("_", " "), "end small")
+        drawing.text(width - grid.right + 8, y + 12, size(sizes.get(name, 0.0)), "small muted")
+        _row(drawing, grid, y, [_style(block, name, needed_by) for block in blocks])
+    _stage_marks(drawing, grid, stages, blocks, bottom)
     return drawing
 
 
@@ -67,41 +97,54 @@ def _rows(kinds: dict[str, BlockKind]) -> list[str]:
     return list(names)
 
 
-def _row(
-    drawing: Drawing,
-    name: str,
-    y: float,
-    blocks: list[Column],
-    needed_by: dict[str, frozenset[str]],
-    count: float,
-    width: float,
-) -> None:
-    drawing.text(_LEFT - 8, y + 12, name.replace("_", " "), "end small")
-    drawing.text(WIDTH - _RIGHT + 8, y + 12, size(count), "small muted")
-    gap = min(1.0, width / 6)
-    cells: dict[str, list[str]] = {"kept": [], "recompute": [], "not-needed": []}
-    for position, block in enumerate(blocks):
-        needed = name in needed_by[block.kind]
-        style = "recompute" if name in block.recomputed else "kept" if needed else "not-needed"
-        cells[style].append(box(_LEFT + position * width, y + 1, width - gap, _ROW - 2))
+def _style(block: Column, tensor: str, needed_by: dict[str, frozenset[str]]) -> str:
+    if tensor in block.recomputed:
+        return "recompute"
+    return "kept" if tensor in needed_by[block.kind] else "not-needed"
+
+
+def _row(drawing: Drawing, grid: _Grid, y: float, styles: list[str]) -> None:
+    """A cell per block; cells too narrow for a gap between them are joined."""
+    gap = min(1.0, grid.cell / 6)
+    cells: dict[str, list[str]] = {}
+    for style, first, count in _runs(styles):
+        drawn = cells.setdefault(style, [])
+        if grid.cell < _LEAST_CELL:
+            drawn.append(box(grid.x(first), y + 1, count * grid.cell, _ROW - 2))
+        else:
+            drawn += [
+                box(grid.x(block), y + 1, grid.cell - gap, _ROW - 2)
+                for block in range(first, first + count)
+            ]
     for style, drawn in cells.items():
         drawing.path("".join(drawn), style)
 
 
+def _runs(styles: list[str]) -> Iterator[tuple[str, int, int]]:
+    """Style, first block and number of blocks of every run of equal cells."""
+    first = 0
+    for style, run in groupby(styles):
+        count = len(list(run))
+        yield style, first, count
+        first += count
+
+
 def _stage_marks(
-    drawing: Drawing, stages: list[Stage], blocks: list[Column], width: float, bottom: float
+    drawing: Drawing, grid: _Grid, stages: list[Stage], blocks: list[Column], bottom: float
 ) -> None:
-    """A name over every stage and a line between stages."""
-    start = 0
+    """A name over every stage and a line between stages; names stand where there is room."""
+    start, free = 0, 0.0
     for position, stage in enumerate(stages):
         count = sum(block.stage == position for block in blocks)
-        left, right = _LEFT + start * width, _LEFT + (start + count) * width
+        left, right = grid.x(start), grid.x(start + count)
         if position:
             drawing.line(left - 0.5, _TOP - 22, left - 0.5, bottom, "axis")
+        middle = (left + right) / 2
         name = f"stage {stage.index}" if stage.chunk is None else f"{stage.index}·{stage.chunk}"
-        if right - left >= 44:
-            drawing.text((left + right) / 2, _TOP - 24, name, "middle small")
-            drawing.text((left + right) / 2, _TOP - 9, f"{count} blocks", "middle small muted")
-        elif right - left >= 16:
-            drawing.text((left + right) / 2, _TOP - 9, str(stage.index), "middle small")
+        if right - left >= 52:
+            drawing.text(middle, _TOP - 24, name, "middle small")
+            drawing.text(middle, _TOP - 9, f"{count} blocks", "middle small muted")
+        elif middle >= free:
+            drawing.text(middle, _TOP - 24, str(stage.index), "middle small")
+            free = middle + 18
         start += count

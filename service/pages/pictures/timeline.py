@@ -31,6 +31,13 @@ _WORDS = {
     Kind.COMMUNICATION: "communication",
     Kind.OPTIMIZER: "optimizer step",
 }
+_NAMES = {
+    Kind.FORWARD: "Forward",
+    Kind.BACKWARD: "Backward",
+    Kind.RECOMPUTE: "Recompute, drawn at the start of its backward",
+    Kind.COMMUNICATION: "Weights gathered, gradients reduced",
+    Kind.OPTIMIZER: "Optimizer step",
+}
 _STYLES = {kind: kind.name.lower() for kind in Kind}
 
 
@@ -95,6 +102,7 @@ def timeline(replay: Replay, window: Window, *, critical: bool = True) -> Drawin
         f"{duration(window.start)} to {duration(window.end)} of "
         f"{duration(replay.makespan)}.",
         height=rows.y(replay.devices) + _BOTTOM,
+        legend=legend(replay, critical=critical),
     )
     _axis(drawing, rows, replay.devices)
     _devices(drawing, rows, replay)
@@ -120,6 +128,7 @@ def overview(replay: Replay, shown: Window | None = None) -> Drawing:
         "The whole iteration",
         f"{duration(replay.makespan)} in shares of forward, backward and stall.",
         height=rows.y(replay.devices) + 4.0,
+        legend=legend(replay, critical=False),
     )
     unit = time_unit(replay.makespan)
     for moment in ticks(0.0, replay.makespan, 10):
@@ -132,6 +141,14 @@ def overview(replay: Replay, shown: Window | None = None) -> Drawing:
         width = max(right - left, 3.0)
         drawing.rectangle(left, rows.top - 2, width, full + 4, "shown")
     return drawing
+
+
+def legend(replay: Replay, *, critical: bool) -> list[tuple[str, str]]:
+    """Style and words of every kind of bar that there is."""
+    there = set(replay.bars.kind.tolist())
+    found = [(_STYLES[kind], words) for kind, words in _NAMES.items() if kind in there]
+    found.append(("stall", "Stall, sends included"))
+    return [*found, ("critical", "Critical path")] if critical else found
 
 
 def drawn_one_by_one(replay: Replay, window: Window) -> bool:

@@ -17,3 +17,12 @@ document.querySelectorAll("[data-copy]").forEach((button) => {
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
   });
 });
+
+document.querySelectorAll("[data-copy-address]").forEach((button) => {
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    await copyText(window.location.href);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy link"; }, 1500);
+  });
+});

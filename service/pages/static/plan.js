@@ -1,4 +1,4 @@
-// The plan page: moves through the timeline, follows a stage's memory, saves pictures as PNG.
+// The plan page: moves through the timeline, follows a stage's memory.
 (() => {
   const plan = document.querySelector("[data-plan]").dataset.plan;
   const section = document.getElementById("timeline");
@@ -36,8 +36,7 @@
     if (await replace("timeline-part", `/plans/${plan}/parts/timeline?${query}`)) {
       history.replaceState(null, "", `/plans/${plan}?${query}#timeline`);
       section.querySelectorAll("[data-windowed]").forEach((link) => {
-        const address = `/plans/${plan}/pictures/timeline.svg?${query}`;
-        if (link.href) link.href = address; else link.dataset.png = address;
+        link.href = `/plans/${plan}/pictures/timeline.${link.dataset.windowed}?${query}`;
       });
     }
   };
@@ -97,35 +96,5 @@
     if (event.target.id !== "stage") return;
     await replace("memory-part", `/plans/${plan}/parts/memory?stage=${event.target.value}`);
     document.querySelectorAll("#memory-part [data-noscript]").forEach((button) => { button.hidden = true; });
-    offerPng();
-  });
-
-  const SCALE = 2;
-  const savePng = async (address, name) => {
-    const text = await (await fetch(address)).text();
-    const image = new Image();
-    const source = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
-    try {
-      image.src = source;
-      await image.decode();
-      const canvas = document.createElement("canvas");
-      canvas.width = image.naturalWidth * SCALE;
-      canvas.height = image.naturalHeight * SCALE;
-      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-      const blob = await new Promise((done) => { canvas.toBlob(done, "image/png"); });
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(blob);
-      link.download = name;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-    } finally {
-      URL.revokeObjectURL(source);
-    }
-  };
-  const offerPng = () => document.querySelectorAll("[data-png]").forEach((button) => { button.hidden = false; });
-  offerPng();
-  document.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-png]");
-    if (button) savePng(button.dataset.png, button.dataset.name);
   });
 })();

@@ -16,6 +16,7 @@ from service.settings import Settings
 from service.store import Store, plans
 from solver.request import PlanRequest
 from tests.service.conftest import TOY
+from tests.service.pages.plans import sample_plan
 
 
 def keep(store: Store, request: PlanRequest, answer: str, status: str = "succeeded") -> str:
@@ -43,7 +44,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 def plan_ids(client: TestClient) -> list[str]:
     """Two finished plans and an infeasible one."""
     store: Store = client.app.state.store  # type: ignore[attr-defined]
-    answer = json.dumps(sample("plan"))
+    answer = sample_plan().plan.model_dump_json()
     request = PlanRequest.model_validate(sample("request"))
     other = request.model_copy(
         update={"cluster": request.cluster.model_copy(update={"memory_bytes": 3e10})}

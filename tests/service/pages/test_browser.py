@@ -208,7 +208,7 @@ def test_the_timeline_is_zoomed_with_mouse_and_keyboard(
 def test_memory_follows_the_chosen_stage(reader: Watched, plan_ids: list[str]) -> None:
     reader.go(f"/plans/{plan_ids[0]}")
     reader.page.get_by_label("Stage", exact=True).select_option("1")
-    expect(reader.page.locator("#memory-part svg")).to_have_attribute(
+    expect(reader.page.locator("#memory-part .wide svg")).to_have_attribute(
         "aria-label", re.compile("Memory of stage 1")
     )
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from service.pages.drawings import PICTURES, View, draw
-from service.pages.pictures.svg import ticks
+from service.pages.pictures.svg import NARROW, WIDTH, ticks
 from service.pages.pictures.tensors import columns
 from service.pages.pictures.timeline import (
     MOST_BARS,
@@ -16,6 +16,7 @@ from service.pages.pictures.timeline import (
     first_window,
     whole,
 )
+from service.pages.raster import SCALE, png
 from service.pages.shown import ShownPlan
 from tests.service.pages.plans import long_pipeline, sample_plan
 
@@ -26,12 +27,46 @@ SVG = "{http://www.w3.org/2000/svg}"
 @pytest.mark.parametrize("name", PICTURES)
 @pytest.mark.parametrize("shown", [SMALL, DEEP], ids=["small", "deep"])
 def test_a_picture_is_a_well_formed_file_that_needs_no_other(name: str, shown: ShownPlan) -> None:
-    text = draw(name, shown, View()).standalone()
+    text = draw(name, shown, View()).standalone(shown.title)
+    assert "var(" not in text
+    assert shown.title in text
     root = ElementTree.fromstring(text)
     assert root.tag == f"{SVG}svg"
     assert root.get("aria-label")
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
     assert not re.search(r"\bnan\b|\binf\b", text)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in PICTURES if name not in ("timeline", "overview")]
+)
+def test_a_phone_gets_a_picture_of_its_own_width(name: str) -> None:
+    if name in ("breakdown", "layouts"):
+        assert "<text" not in draw(name, SMALL, View()).inline()  # it may be of any width
+        return
+    drawn = draw(name, SMALL, View(narrow=True))
+    assert drawn.width == NARROW
+    places = [float(x) for x in re.findall(r'<(?:text|rect)[^>]* x="([0-9.]+)"', drawn.inline())]
+    assert max(places) < NARROW
+
+
+def test_a_picture_as_png_is_as_large_as_it_says_and_not_empty() -> None:
+    drawn = draw("memory", SMALL, View()).standalone("a title")
+    width = float(re.search(r' width="([0-9.]+)"', drawn)[1])  # type: ignore[index]
+    pixels = png(drawn)
+    assert pixels.startswith(b"\x89PNG")
+    assert int.from_bytes(pixels[16:20], "big") == round(width * SCALE)
+    assert len(pixels) > 20_000
+    assert pixels == png(drawn)
+
+
+def test_layouts_that_lost_are_a_dot_or_an_open_arrow() -> None:
+    text = draw("alternatives", SMALL, View()).inline()
+    assert (text.count('"solved"'), text.count('"only-bound"')) == (1, 1)
+    solved, bounded = SMALL.alternatives
+    assert solved.seconds is not None
+    assert bounded.seconds is None
+    assert "tensor 2" in text
 
 
 def test_sixty_four_stages_and_512_micro_batches_stay_small() -> None:
@@ -77,7 +112,7 @@ def test_bars_of_memory_add_up_to_the_peak() -> None:
     ]
     peaks = sum(stage.peak_memory_bytes for stage in SMALL.plan.stages)
     limit = SMALL.plan.memory_limit_bytes or 0.0
-    scale = (1120.0 - 74.0 - 84.0) / (limit * 1.02)
+    scale = (WIDTH - 74.0 - 84.0) / (limit * 1.02)
     assert sum(widths) == pytest.approx(peaks * scale, rel=1e-2)
 
 
