@@ -33,8 +33,9 @@ class StageTable:
 
 def stage_table(costs: PipelineCosts, menu: Menu, schedule: Schedule) -> StageTable:
     """The table of a schedule with one stage per device."""
-    known = signatures(costs.sequence, len(costs.blocks))
-    totals = run_totals(costs, known.counts)
+    kinds = len(costs.blocks)
+    known = menu.signatures() or signatures(costs.sequence, kinds)
+    totals = run_totals(costs, known.counts[:, :kinds])
     candidates = Candidates.all(known, totals, schedule.stages)
     stage, start, stop = np.nonzero(candidates.alive)
     runs = candidates.runs[stage, start, stop]

@@ -51,7 +51,9 @@ class Op:
     ``backward_seconds`` that makes the gradient of the weights; where a schedule runs it later,
     ``weight_held_bytes`` stay from the end of the backward until then. ``forward_bytes`` and
     ``backward_bytes``: temporaries alive only while the op runs. ``gradient_bytes``: the gradient
-    of its output, as large as the output where None.
+    of its output, as large as the output where None. ``window_seconds``: of a communication op, the
+    part of its backward in which the compute units wait; all of it where None. ``hands_on``: its
+    forward does nothing, and its output is its input.
     """
 
     name: str
@@ -67,6 +69,25 @@ class Op:
     gradient_bytes: float | None = None
     weight_seconds: float = 0.0
     weight_held_bytes: float = 0.0
+    window_seconds: float | None = None
+    hands_on: bool = False
+
+    @property
+    def idle_seconds(self) -> float:
+        """Seconds of its backward in which other compute could run, if it is communication."""
+        return self.backward_seconds if self.window_seconds is None else self.window_seconds
+
+
+@dataclass(frozen=True)
+class Overlapping:
+    """What it costs to compute while a collective runs.
+
+    ``slowdown``: how much longer the compute takes, at least 1. ``charge``: seconds by which one
+    second of it (before that slow-down) lengthens the collective.
+    """
+
+    slowdown: float = 1.0
+    charge: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -151,7 +172,8 @@ class PipelineCosts:
     ``boundary_bytes``: one boundary tensor.
     ``devices``: where the devices of a pipeline differ, the same model on each of them in turn,
     with its own seconds, bytes and memory; empty where all are alike. Sends, the fixed seconds and
-    the boundary stay those of the whole.
+    the boundary stay those of the whole. ``overlapping``: what recomputing in
+    windows costs.
     """
 
     blocks: tuple[Block, ...]
@@ -165,6 +187,7 @@ class PipelineCosts:
     fixed_seconds: float = 0.0
     workspace_bytes: float = 0.0
     boundary_bytes: float = 0.0
+    overlapping: Overlapping = Overlapping()
     devices: tuple[PipelineCosts, ...] = ()
 
     def at(self, device: int) -> PipelineCosts:

@@ -34,17 +34,17 @@ class RunLookup:
         of_stage = [kinds.index(costs.at(stage)) for stage in range(schedule.stages)]
         self._menus = [menu.at(of_stage.index(kind)) for kind in range(len(kinds))]
         self._stages, self._send = schedule.stages, costs.send_seconds
-        self._signatures = signatures(costs.sequence, len(costs.blocks))
-        counts = self._signatures.counts
+        self._signatures = menu.signatures() or signatures(costs.sequence, len(costs.blocks))
+        counts = self._signatures.counts[:, : len(costs.blocks)]
         self._size = len(counts)
-        self._counts = np.tile(counts, (len(kinds), 1))
+        self._counts = np.tile(self._signatures.counts, (len(kinds), 1))
         self._totals = chained(
             [run_totals(one, counts, splits_backward=schedule.splits_backward) for one in kinds]
         )
         self._kind = np.array(of_stage)
         self._in_flight = np.array([schedule.in_flight(s) for s in range(schedule.stages)])
         self._capacity = np.array([kinds[kind].capacity_bytes for kind in of_stage])
-        self._admitted = None if admits is None else admits(self._counts)
+        self._admitted = None if admits is None else admits(np.tile(counts, (len(kinds), 1)))
 
     @property
     def capacity_bytes(self) -> Floats:

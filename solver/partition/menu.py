@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from solver.partition.runs import Signatures
 from solver.recompute.choice import Choice
 
 Floats = npt.NDArray[np.float64]
@@ -62,6 +63,17 @@ class Part:
 
 class Menu(ABC):
     """The choices of one model under one policy."""
+
+    def signatures(self) -> Signatures | None:
+        """The runs that this menu tells apart, where it needs more than their counts.
+
+        Their ``counts`` then have further columns behind those of the kinds.
+        """
+        return None
+
+    def signature(self, run: tuple[int, ...], kinds: int) -> tuple[int, ...]:
+        """The row of counts that this menu knows a run of block kinds by."""
+        return tuple(run.count(kind) for kind in range(kinds))
 
     @abstractmethod
     def bounds(self, counts: Index, states: Floats, in_flight: Index) -> Floats:

@@ -10,10 +10,12 @@ from solver.partition.device_menus import DeviceMenus
 from solver.partition.free_menu import FreeMenu
 from solver.partition.menu import Menu, Part
 from solver.partition.ruled_menu import RuledMenu
+from solver.partition.window_menu import WindowMenu
 from solver.recompute.choice import keep_all
 from solver.recompute.frontier import Frontier, frontier, frontier_of
 from solver.recompute.policies import full, least_memory, selective
-from solver.request import Policy, Recompute
+from solver.recompute.windows import placeable, windows
+from solver.request import Overlap, Policy, Recompute
 
 DEFAULT_MODULES = ("core_attn",)
 """What Megatron-LM's selective recompute drops unless told otherwise."""
@@ -30,7 +32,9 @@ def policy_menu(costs: PipelineCosts, recompute: Recompute) -> Menu:
         return DeviceMenus(tuple(made[one] for one in costs.devices))
     policy = recompute.policy
     if policy is Policy.OPTIMAL:
-        return FreeMenu(costs, tuple(_frontier(block) for block in costs.blocks))
+        plain = FreeMenu(costs, tuple(_frontier(block) for block in costs.blocks))
+        hides = recompute.overlap in (Overlap.COMMUNICATION, Overlap.ALL)
+        return WindowMenu(costs, plain) if hides and _has_windows(costs) else plain
     if policy is Policy.NONE:
         return FreeMenu(costs, tuple(frontier_of([keep_all(block)]) for block in costs.blocks))
     if policy is Policy.FULL:
@@ -57,6 +61,13 @@ def least_memory_menu(costs: PipelineCosts) -> Menu:
     if costs.devices:
         return DeviceMenus(tuple(least_memory_menu(one) for one in costs.devices))
     return FreeMenu(costs, tuple(frontier_of([least_memory(block)]) for block in costs.blocks))
+
+
+def _has_windows(costs: PipelineCosts) -> bool:
+    """Whether something may be recomputed in some window."""
+    return any(windows(block, costs.overlapping) for block in costs.blocks) and any(
+        placeable(block) for block in costs.blocks
+    )
 
 
 @lru_cache(maxsize=256)

@@ -45,7 +45,7 @@ def stages_at(
     stages = []
     for position, (start, stop) in enumerate(cuts):
         run = costs.sequence[start:stop]
-        counts = tuple(run.count(kind) for kind in range(len(costs.blocks)))
+        counts = menu.signature(run, len(costs.blocks))
         device = schedule.device(position)
         states = sum(costs.at(device).blocks[kind].states.total for kind in run)
         mix = menu.at(device).cheapest(counts, states, schedule.in_flight(position))

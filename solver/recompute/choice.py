@@ -9,6 +9,18 @@ from solver.costs.pipeline import Block
 
 
 @dataclass(frozen=True)
+class Placed:
+    """A tensor that is recomputed in a window: of its own block, or of the following one.
+
+    ``window`` names the communication op; the following block's backward comes first.
+    """
+
+    tensor: str
+    window: str
+    following: bool
+
+
+@dataclass(frozen=True)
 class Choice:
     """A block's recompute decision and its three costs.
 
@@ -16,6 +28,10 @@ class Choice:
     added to the backward of every micro-batch, ``recompute_bytes`` is alive while the block's
     backward runs. ``recomputed`` names the rebuilt tensors in op order. ``whole``: the framework
     re-runs the block's whole forward, and ``seconds`` says so.
+
+    ``placed`` says which of them are rebuilt in windows, in op order; ``hidden_seconds`` is their
+    own time, no part of ``seconds``. ``early_bytes``: those in windows of the following block,
+    alive while that block's backward runs too.
     """
 
     kept_bytes: float
@@ -23,6 +39,9 @@ class Choice:
     recompute_bytes: float
     recomputed: tuple[str, ...]
     whole: bool = False
+    placed: tuple[Placed, ...] = ()
+    hidden_seconds: float = 0.0
+    early_bytes: float = 0.0
 
 
 def needed_tensors(block: Block) -> frozenset[str]:

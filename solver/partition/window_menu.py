@@ -1,0 +1,205 @@
+"""A menu whose blocks may recompute in windows: those of their own backward and of the next block's.
+
+Blocks of a stage are then tied together in pairs. Small stages are summed up exactly
+(``chains.py``). In larger ones each window is given to its own block or to the block before it as a
+whole (``shared_windows.py``), which unties the blocks again: a :class:`FreeMenu` over links decides
+them, and two relaxations bound what it may miss:
+
+- windows filled to the last second: the least recompute without windows, less all their seconds;
+- windows not shared: every block has its own and the following block's windows to itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from dataclasses import replace
+
+import numpy as np
+
+from solver.costs.pipeline import PipelineCosts
+from solver.partition.chains import Chain, Chains
+from solver.partition.core import ROUNDING
+from solver.partition.free_menu import FreeMenu
+from solver.partition.menu import Floats, Index, Menu, Mix, Part
+from solver.partition.orders import Link, Orders, orders
+from solver.partition.runs import Signatures
+from solver.partition.shared_windows import WindowShare, shares, unshared
+from solver.recompute.choice import Choice
+from solver.recompute.placed import exact_placements
+from solver.recompute.placements import Placements
+from solver.recompute.windows import windows
+
+
+class WindowMenu(Menu):
+    """Any choice for any block, windows included.
+
+    Args:
+        costs: The blocks, capacity and reserved bytes.
+        plain: The menu of the same blocks without windows.
+    """
+
+    def __init__(self, costs: PipelineCosts, plain: FreeMenu) -> None:
+        self._costs, self._plain = costs, plain
+        self._orders: Orders = orders(costs.sequence, len(costs.blocks))
+        self._choices: list[list[Choice]] = [[] for _ in self._orders.links]
+        self._offsets: dict[tuple[int, int], int] = {}
+        self._chains = Chains(costs, self._placements, self._lengths, gathers=False)
+        self._shares: list[tuple[WindowShare, FreeMenu]] | None = None
+        self._known: dict[tuple[int, float, int], Mix | None] = {}
+        filled = [
+            sum(window.seconds for window in windows(block, costs.overlapping))
+            * max(1.0 - costs.overlapping.charge, 0.0)
+            for block in costs.blocks
+        ]
+        self._filled = np.array(filled)
+        self._unshared = FreeMenu(
+            _by_link(costs, self._orders),
+            tuple(unshared(costs, link) for link in self._orders.links),
+        )
+
+    @property
+    def plain(self) -> FreeMenu:
+        """The menu without windows."""
+        return self._plain
+
+    @property
+    def alone(self) -> FreeMenu:
+        """The menu of blocks that use their own windows only, tied to no neighbour."""
+        own = {kind: at for at, (kind, after) in enumerate(self._orders.links) if after is None}
+        share = shares(self._costs, self._orders.links)[0]
+        fronts = tuple(share.frontiers[own[kind]] for kind in range(len(self._costs.blocks)))
+        return FreeMenu(self._costs, fronts)
+
+    def signatures(self) -> Signatures:
+        """Runs told apart by the order of their blocks."""
+        return self._orders.signatures
+
+    def signature(self, run: tuple[int, ...], kinds: int) -> tuple[int, ...]:
+        """The counts of one run, and the number of its order."""
+        length = len(run)
+        starts = range(len(self._costs.sequence) - length + 1)
+        start = next(s for s in starts if self._costs.sequence[s : s + length] == run)
+        order = int(self._orders.signatures.of_run[start, start + length])
+        return tuple(self._orders.signatures.counts[order].tolist())
+
+    def bounds(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
+        """The larger of both relaxations' bounds."""
+        kinds, order = counts[:, :-1], counts[:, -1]
+        filled = self._plain.bounds(kinds, states, in_flight) - kinds @ self._filled
+        alone = self._unshared.bounds(self._orders.linked[order], states, in_flight)
+        return np.maximum(filled, alone)
+
+    def least_bytes(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
+        """Every block at its least: windows save no memory."""
+        return self._plain.least_bytes(counts[:, :-1], states, in_flight)
+
+    def slowest(self, counts: Index) -> Floats:
+        """Every block at its slowest choice, nothing hidden."""
+        return self._plain.slowest(counts[:, :-1])
+
+    def parts(self, mix: Mix) -> tuple[Part, ...]:
+        """The choices behind a mix, in the order of the model."""
+        found = [
+            Part(self._orders.links[link][0], self._choices[link][choice], count)
+            for link, choice, count in mix.parts
+        ]
+        joined: list[Part] = []
+        for part in found:
+            if joined and (joined[-1].kind, joined[-1].choice) == (part.kind, part.choice):
+                part = replace(part, count=joined.pop().count + part.count)
+            joined.append(part)
+        return tuple(joined)
+
+    def cheapest(self, counts: tuple[int, ...], states: float, in_flight: int) -> Mix | None:
+        """The cheapest mix of a run, or None if nothing fits."""
+        key = (counts[-1], states, in_flight)
+        if key not in self._known:
+            self._known[key] = self._search(*key)
+        return self._known[key]
+
+    def _search(self, order: int, states: float, in_flight: int) -> Mix | None:
+        chain = self._chains.of(self._orders.run(order))
+        if chain is not None:
+            return self._of_chain(chain, order, states, in_flight)
+        return self._of_shares(order, states, in_flight)
+
+    def _of_chain(self, chain: Chain, order: int, states: float, in_flight: int) -> Mix | None:
+        budget = self._costs.capacity_bytes * (1 + ROUNDING) - self._costs.reserved_bytes - states
+        fits = in_flight * chain.kept + chain.working <= budget
+        if not fits.any():
+            return None
+        at = int(np.argmin(np.where(fits, chain.seconds, np.inf)))
+        seconds = float(chain.seconds[at])
+        links = self._orders.places(order)
+        decided = [
+            (link, self._offset(link, -1) + choice)
+            for link, choice in zip(links, chain.choices(at), strict=True)
+        ]
+        return Mix(seconds, seconds, _grouped(decided))
+
+    def _of_shares(self, order: int, states: float, in_flight: int) -> Mix | None:
+        """The best way to give windows away as a whole."""
+        linked = tuple(self._orders.linked[order].tolist())
+        kinds = tuple(self._orders.signatures.counts[order, :-1].tolist())
+        best: Mix | None = None
+        which = -1
+        for at, (_, menu) in enumerate(self._shared_menus()):
+            found = menu.cheapest(linked, states, in_flight)
+            if found is not None and (best is None or found.seconds < best.seconds):
+                best, which = found, at
+        if best is None:
+            return None
+        bound = best.bound if len(self._shared_menus()) == 1 and not self._filled.any() else 0.0
+        filled = self._plain.cheapest(kinds, states, in_flight)
+        alone = self._unshared.cheapest(linked, states, in_flight)
+        if filled is not None:
+            bound = max(bound, filled.bound - float(np.array(kinds) @ self._filled))
+        if alone is not None:
+            bound = max(bound, alone.bound)
+        waiting: dict[int, deque[int]] = {}
+        for link, choice, count in best.parts:
+            rows = [self._offset(link, which) + choice] * count
+            waiting.setdefault(link, deque()).extend(rows)
+        decided = [(link, waiting[link].popleft()) for link in self._orders.places(order)]
+        return Mix(best.seconds, min(bound, best.seconds), _grouped(decided))
+
+    def _shared_menus(self) -> list[tuple[WindowShare, FreeMenu]]:
+        if self._shares is None:
+            costs = _by_link(self._costs, self._orders)
+            self._shares = [
+                (share, FreeMenu(costs, share.frontiers))
+                for share in shares(self._costs, self._orders.links)
+            ]
+        return self._shares
+
+    def _placements(self, link: Link) -> Placements | None:
+        return exact_placements(self._costs, link, self._orders.links)
+
+    def _lengths(self, kind: int) -> Floats:
+        found = windows(self._costs.blocks[kind], self._costs.overlapping)
+        return np.array([window.seconds for window in found])
+
+    def _offset(self, link: int, share: int) -> int:
+        """Where the choices of a link under a share (-1: all of them) begin in its list."""
+        if (link, share) not in self._offsets:
+            self._offsets[link, share] = len(self._choices[link])
+            if share < 0:
+                made = self._placements(self._orders.links[link])
+                assert made is not None, "a chain is made of placements"
+                self._choices[link].extend(made.choices)
+            else:
+                self._choices[link].extend(self._shared_menus()[share][0].frontiers[link].choices)
+        return self._offsets[link, share]
+
+
+def _by_link(costs: PipelineCosts, found: Orders) -> PipelineCosts:
+    """The costs with one block per link."""
+    return replace(costs, blocks=tuple(costs.blocks[kind] for kind, _ in found.links))
+
+
+def _grouped(decided: list[tuple[int, int]]) -> tuple[tuple[int, int, int], ...]:
+    """(link, choice, count) of blocks in their order, equal neighbours together."""
+    return tuple(
+        (link, choice, len(list(group))) for (link, choice), group in itertools.groupby(decided)
+    )
