@@ -106,6 +106,7 @@ def _stage(
         forward_seconds=time.forward,
         backward_seconds=time.backward,
         recompute_seconds=time.recompute,
+        hidden_recompute_seconds=time.hidden,
         gather_seconds=time.before_first,
         reduction_seconds=time.after_last,
         step_seconds=time.step,
@@ -124,6 +125,12 @@ def _stage(
                 recomputed=list(part.choice.recomputed),
                 whole=part.choice.whole,
                 group=part.group,
+                placed=[
+                    plan.PlacedTensor(
+                        tensor=placed.tensor, window=placed.window, following=placed.following
+                    )
+                    for placed in part.choice.placed
+                ],
             )
             for part in stage.parts
         ],

@@ -36,13 +36,14 @@ class StageTime:
     """Seconds of one stage: per micro-batch, and once per iteration.
 
     ``weight`` are those of the gradients of weights where they are work of their own, else zero and
-    part of ``backward``.
+    part of ``backward``. ``hidden`` are those of recompute under communication, no part of it.
     """
 
     forward: float
     backward: float
     weight: float
     recompute: float
+    hidden: float
     before_first: float
     after_last: float
     step: float
@@ -151,6 +152,7 @@ def _stage_time(costs: PipelineCosts, schedule: Schedule, stage: Stage) -> Stage
         backward=plain - weight + recompute,
         weight=weight,
         recompute=recompute,
+        hidden=sum(part.count * part.choice.hidden_seconds for part in stage.parts),
         before_first=max(gather - costs.gather_overlap * forward, 0.0),
         after_last=max(reduction - costs.gradient_overlap * plain, 0.0),
         step=sum(block.optimizer_seconds for block in blocks),
@@ -206,11 +208,18 @@ def _device_memory(
 
 
 def _buffer(costs: PipelineCosts, stage: Stage) -> tuple[float, float]:
-    """Recompute and working bytes of the block of the stage that needs most of both together."""
-    return max(
-        ((part.recompute_bytes, costs.blocks[part.kind].working_bytes) for part in stage.parts),
-        key=sum,
-    )
+    """Recompute and working bytes of the block of the stage that needs most of both together.
+
+    While a block runs backward, what the block before it placed in its windows is alive too.
+    """
+    found, early = [], 0.0
+    for part in stage.parts:
+        working = costs.blocks[part.kind].working_bytes
+        found.append((part.recompute_bytes + early, working))
+        early = part.choice.early_bytes
+        if part.count > 1:
+            found.append((part.recompute_bytes + early, working))
+    return max(found, key=sum)
 
 
 def _seconds(

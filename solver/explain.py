@@ -11,7 +11,7 @@ from solver.assess import Assessment, stage_times
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.menu import Menu
 from solver.partition.outcome import Partition
-from solver.partition.problem import partition_problem
+from solver.partition.problem import menu_on, partition_problem
 from solver.plan import Explanation, WhatIf
 from solver.schedules import Schedule, critical_path, schedule_graph, simulate
 from solver.schedules.simulate import Floats
@@ -98,7 +98,7 @@ def _changes(
             continue  # which device would come in is not for us to say
         if order.stages > len(costs.sequence) or (v > 1 and order.micro_batches % order.devices):
             continue
-        problem = partition_problem(changed, menu_of(changed), order)
+        problem = partition_problem(changed, menu_on(menu_of(changed), order), order)
         result = problem.solve(time_limit_seconds=SECONDS_EACH)
         if isinstance(result, Partition):
             gain = makespan * work / result.makespan - 1.0 if result.makespan else 0.0

@@ -61,8 +61,22 @@ class StageMemory(Answer):
     reserved: float = Field(default=0.0, description="Context, communicators and allocator slack.")
 
 
+class PlacedTensor(Answer):
+    """A recomputed tensor that is rebuilt while a collective of a backward runs."""
+
+    tensor: str = Field(description="One of those recomputed.")
+    window: str = Field(description="The communication op whose backward it hides under.")
+    following: bool = Field(
+        description="Whether that op is of the following block, whose backward comes first; else "
+        "it is of the block's own."
+    )
+
+
 class BlockRecompute(Answer):
-    """So many blocks of a kind on the stage recompute these tensors."""
+    """So many blocks of a kind on the stage recompute these tensors.
+
+    Where tensors are placed in windows the entries follow the blocks in the order of the model.
+    """
 
     block: str = Field(description="Kind of block.")
     count: int = Field(description="How many of them.")
@@ -75,6 +89,10 @@ class BlockRecompute(Answer):
     )
     group: int = Field(
         default=1, description="Blocks recomputed together, keeping only the first one's input."
+    )
+    placed: list[PlacedTensor] = Field(
+        default_factory=list,
+        description="Those of them that hide under communication; the others run on demand.",
     )
 
 
@@ -108,7 +126,10 @@ class Stage(Answer):
     forward_seconds: float = Field(description="One micro-batch.")
     backward_seconds: float = Field(description="One micro-batch, recompute included.")
     recompute_seconds: float = Field(
-        description="The part of backward that runs forward ops again."
+        description="What running forward ops again adds to one micro-batch."
+    )
+    hidden_recompute_seconds: float = Field(
+        default=0.0, description="Forward ops run again under communication, apart from those."
     )
     gather_seconds: float = Field(
         default=0.0, description="Gathering its weights before the first pass, where not hidden."

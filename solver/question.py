@@ -25,6 +25,7 @@ from solver.request import (
     PlanRequest,
     Policy,
     Profile,
+    Recompute,
     StageDevice,
 )
 from solver.workload.architecture import Architecture
@@ -64,15 +65,33 @@ def question(request: PlanRequest) -> Question:
             field="target.framework",
             hint="Leave `target` out; the plan's exports say what each framework can express.",
         )
-    if request.recompute.overlap not in (None, Overlap.OFF):
-        raise BadRequest(
-            "Recompute that hides under communication or stalls cannot be planned yet.",
-            field="recompute.overlap",
-            hint="Leave it out, or give off.",
-        )
+    _check_overlap(request.recompute)
     asked = _of_model(request)
     _check_policy(asked)
     return asked
+
+
+def _check_overlap(recompute: Recompute) -> None:
+    """Refuse to place what a fixed policy recomputes.
+
+    Raises:
+        BadRequest: The policy does not choose where it recomputes.
+    """
+    if recompute.overlap in (None, Overlap.OFF):
+        return
+    if recompute.overlap is not Overlap.COMMUNICATION:
+        raise BadRequest(
+            "Recompute in stalls of the pipeline cannot be planned yet.",
+            field="recompute.overlap",
+            hint="Give communication or off.",
+        )
+    if recompute.policy is not Policy.OPTIMAL:
+        raise BadRequest(
+            f"Policy '{recompute.policy.value}' recomputes on demand; it places nothing in windows "
+            "or stalls.",
+            field="recompute.overlap",
+            hint="Leave it out, give off, or let recompute.policy be optimal.",
+        )
 
 
 def _of_model(request: PlanRequest) -> Question:

@@ -76,6 +76,9 @@ class Profile(Strict):
     pipeline_send_seconds: Seconds = Field(
         default=0.0, description="One boundary tensor between neighbouring stages."
     )
+    overlap_slowdown: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] = Field(
+        default=1.0, description="How much longer an op takes that is recomputed in a window."
+    )
 
 
 class Model(Strict):
@@ -251,7 +254,11 @@ class Recompute(Strict):
         default=None,
         description="For `block`: layers recomputed per stage; for `uniform`: the group size.",
     )
-    overlap: Overlap | None = None
+    overlap: Overlap | None = Field(
+        default=None,
+        description="Where recomputation may hide: in `communication` of the backward, in `stalls` "
+        "of the pipeline, `all` of them, or `off`, which is the default.",
+    )
 
 
 class Target(Strict):

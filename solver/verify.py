@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from solver.costs.pipeline import Block, PipelineCosts
 from solver.errors import SolverFailed
 from solver.plan import Stage
+from solver.verify_places import check_places, places_anything
 
 TOLERANCE = 1e-9
 """Relative difference that rounding may cause between two ways of adding the same numbers."""
@@ -130,6 +131,11 @@ def _stage(costs: PipelineCosts, stage: Stage) -> _Derived:
         kept += math.ceil(entry.count / entry.group) * held
         rebuilt = together * rebuilt + (together - 1) * block.input_bytes
         buffer = max(buffer, rebuilt + block.working_bytes)
+    if places_anything(stage):
+        places = check_places(costs, stage)
+        rerun += places.charged - places.hidden
+        buffer = places.buffer
+        _compare(f"stage {stage.index}, hidden", stage.hidden_recompute_seconds, places.hidden)
     gathered = sum(b.gather_seconds for b in blocks) - costs.gather_overlap * forward
     reduced = sum(b.gradient_seconds for b in blocks) - costs.gradient_overlap * plain
     return _Derived(

@@ -10,7 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 from difflib import get_close_matches
 
-from solver.costs.pipeline import Account, Block, Op, OpKind, PipelineCosts, States
+from solver.costs.pipeline import (
+    Account,
+    Block,
+    Op,
+    OpKind,
+    Overlapping,
+    PipelineCosts,
+    States,
+)
 from solver.errors import BadRequest, UnknownName
 from solver.request import OpKindName, Profile, ProfileBlock, ProfileOp
 
@@ -47,6 +55,7 @@ def profile_costs(profile: Profile, micro_batches: int, capacity_bytes: float) -
         micro_batches=micro_batches,
         capacity_bytes=capacity_bytes,
         send_seconds=profile.pipeline_send_seconds,
+        overlapping=Overlapping(slowdown=profile.overlap_slowdown),
     )
 
 

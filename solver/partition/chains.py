@@ -1,4 +1,4 @@
-"""Small stages with windows, exactly: sums over chains of blocks that share windows with neighbours.
+"""Small stages with windows, exactly: sums over blocks that share windows with neighbours.
 
 The Pareto sums of a run are those of the run without its last block, each joined with every choice
 of that block whose own use of its windows leaves room for what the block before it placed there.
@@ -13,9 +13,9 @@ import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.menu import Floats, Index
-from solver.partition.orders import Link
 from solver.recompute.dominance import undominated_rows
 from solver.recompute.fill import ROUNDING
+from solver.recompute.placed import Link
 from solver.recompute.placements import Placements
 
 MOST_PAIRS = 200_000

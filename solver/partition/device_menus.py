@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from solver.partition.menu import Floats, Index, Menu, Mix, Part
+from solver.partition.runs import Signatures
 
 
 class DeviceMenus(Menu):
@@ -16,6 +17,14 @@ class DeviceMenus(Menu):
     def at(self, device: int) -> Menu:
         """The menu of one device."""
         return self._menus[device]
+
+    def signatures(self) -> Signatures | None:
+        """The runs that the menus tell apart: all of them the same."""
+        return self._menus[0].signatures()
+
+    def signature(self, run: tuple[int, ...], kinds: int) -> tuple[int, ...]:
+        """What every menu knows a run by."""
+        return self._menus[0].signature(run, kinds)
 
     def parts(self, mix: Mix) -> tuple[Part, ...]:
         """A mix does not say whose it is."""

@@ -6,15 +6,14 @@ may choose depends on which kind follows which, not on counts alone.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from solver.partition.runs import Index, Signatures
-
-Link = tuple[int, int | None]
-"""A block's kind and the kind of the block that follows it on its stage; None: it is the last."""
+from solver.recompute.placed import Link
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +78,7 @@ def orders(sequence: tuple[int, ...], kinds: int) -> Orders:
 
 def _links(sequence: tuple[int, ...]) -> tuple[Link, ...]:
     pairs: dict[Link, None] = {}
-    for here, following in zip(sequence, sequence[1:], strict=False):
+    for here, following in itertools.pairwise(sequence):
         pairs[here, following] = None
     for here in sequence:
         pairs[here, None] = None

@@ -10,9 +10,17 @@ from solver.partition.regime import Regime
 from solver.partition.ruled_shared import RuledSharedProblem
 from solver.partition.shared import SharedProblem
 from solver.partition.solve import PartitionProblem
+from solver.partition.window_menu import WindowMenu
 from solver.schedules import Schedule
 
 Problem = PartitionProblem | SharedProblem | GivenSplits
+
+
+def menu_on(menu: Menu, schedule: Schedule) -> Menu:
+    """The menu as a schedule can use it: chunks of a device hide in windows of their own blocks."""
+    if schedule.virtual_stages > 1 and isinstance(menu, WindowMenu):
+        return menu.alone
+    return menu
 
 
 def partition_problem(

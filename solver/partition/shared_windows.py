@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
-from solver.partition.orders import Link
 from solver.recompute.dominance import undominated_rows
 from solver.recompute.frontier import Frontier
-from solver.recompute.placed import placements_in, unshared_placements
+from solver.recompute.placed import Link, placements_in, unshared_placements
 from solver.recompute.placements import Placements
 from solver.recompute.windows import Window, placeable, windows
 
@@ -48,9 +47,7 @@ def _share(
             early[following] = max(early[following], float(made.early.max()))
     return WindowShare(
         lent,
-        tuple(
-            _frontier(made, early[kind]) for (kind, _), made in zip(links, found, strict=True)
-        ),
+        tuple(_frontier(made, early[kind]) for (kind, _), made in zip(links, found, strict=True)),
     )
 
 

@@ -1,4 +1,4 @@
-"""A menu whose blocks may recompute in windows: those of their own backward and of the next block's.
+"""A menu whose blocks may recompute in windows, of their own backward or the next block's.
 
 Blocks of a stage are then tied together in pairs. Small stages are summed up exactly
 (``chains.py``). In larger ones each window is given to its own block or to the block before it as a
@@ -22,11 +22,11 @@ from solver.partition.chains import Chain, Chains
 from solver.partition.core import ROUNDING
 from solver.partition.free_menu import FreeMenu
 from solver.partition.menu import Floats, Index, Menu, Mix, Part
-from solver.partition.orders import Link, Orders, orders
+from solver.partition.orders import Orders, orders
 from solver.partition.runs import Signatures
 from solver.partition.shared_windows import WindowShare, shares, unshared
 from solver.recompute.choice import Choice
-from solver.recompute.placed import exact_placements
+from solver.recompute.placed import Link, exact_placements
 from solver.recompute.placements import Placements
 from solver.recompute.windows import windows
 
@@ -75,7 +75,7 @@ class WindowMenu(Menu):
         """Runs told apart by the order of their blocks."""
         return self._orders.signatures
 
-    def signature(self, run: tuple[int, ...], kinds: int) -> tuple[int, ...]:
+    def signature(self, run: tuple[int, ...], kinds: int) -> tuple[int, ...]:  # noqa: ARG002
         """The counts of one run, and the number of its order."""
         length = len(run)
         starts = range(len(self._costs.sequence) - length + 1)
@@ -88,7 +88,7 @@ class WindowMenu(Menu):
         kinds, order = counts[:, :-1], counts[:, -1]
         filled = self._plain.bounds(kinds, states, in_flight) - kinds @ self._filled
         alone = self._unshared.bounds(self._orders.linked[order], states, in_flight)
-        return np.maximum(filled, alone)
+        return np.asarray(np.maximum(filled, alone))
 
     def least_bytes(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
         """Every block at its least: windows save no memory."""

@@ -1,4 +1,4 @@
-"""The placements of a block between its neighbours, remembered: all of them, or of a few windows."""
+"""The placements of a block between its neighbours, remembered: all, or those of few windows."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from solver.recompute.placements import Placements, Slots, placements
 from solver.recompute.windows import Window, placeable, windows
 
 Link = tuple[int, int | None]
+"""A block's kind and the kind of the block that follows it on its stage; None: it is the last."""
 
 MOST_EXACT = 400
 """Choices of a block, partial ones included, up to which all are looked at."""

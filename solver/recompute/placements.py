@@ -277,5 +277,3 @@ def _stepped(label: _Labels, at: int, place: int) -> list[_Steps]:
 
 def _ordered(demands: dict[int, int]) -> _Demands:
     return tuple(sorted(demands.items()))
-
-

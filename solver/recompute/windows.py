@@ -51,5 +51,3 @@ def placeable(block: Block) -> frozenset[str]:
         elif op.hands_on and ready:
             early.add(op.name)
     return frozenset(found)
-
-

@@ -19,7 +19,7 @@ from solver.costs.pipeline import PipelineCosts
 from solver.layouts import Layout
 from solver.partition.menu import Menu
 from solver.partition.outcome import EXACT, Infeasible, Partition
-from solver.partition.problem import Problem, partition_problem
+from solver.partition.problem import Problem, menu_on, partition_problem
 from solver.partition.regime import Regime
 from solver.progress import Progress
 from solver.schedules import Schedule, make_schedule
@@ -179,8 +179,8 @@ class _Search:
 
     def _bound(self, layout: _Open, regime: Regime) -> None:
         """The next bound: cuts that the memory allows."""
-        layout.menu = regime.menu(layout.costs)
         schedule = _schedule(layout.layout, layout.costs)
+        layout.menu = menu_on(regime.menu(layout.costs), schedule)
         layout.problem = partition_problem(layout.costs, layout.menu, schedule, regime)
         layout.bound = max(layout.bound, layout.problem.bound)
         heappush(self._open, layout)

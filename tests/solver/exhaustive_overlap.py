@@ -120,9 +120,7 @@ def _best(ways: set[Way]) -> list[Way]:
     listed = sorted(ways, key=all_of)
     left: list[Way] = []
     for way in listed:
-        if not any(
-            all(a <= b for a, b in zip(all_of(w), all_of(way), strict=True)) for w in left
-        ):
+        if not any(all(a <= b for a, b in zip(all_of(w), all_of(way), strict=True)) for w in left):
             left.append(way)
     return left
 
