@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from solver.assess import Assessment, stage_times
 from solver.costs.pipeline import PipelineCosts
-from solver.partition.menu import Menu
 from solver.partition.outcome import Partition
 from solver.partition.problem import menu_on, partition_problem
+from solver.partition.regime import Regime
 from solver.plan import Explanation, WhatIf
 from solver.schedules import Schedule, critical_path, schedule_graph, simulate
 from solver.schedules.simulate import Floats
@@ -27,7 +26,7 @@ def explain(
     costs: PipelineCosts,
     schedule: Schedule,
     assessment: Assessment,
-    menu_of: Callable[[PipelineCosts], Menu],
+    regime: Regime,
     *,
     solve_again: bool,
 ) -> Explanation:
@@ -37,12 +36,12 @@ def explain(
         costs: The plan's costs.
         schedule: Its schedule.
         assessment: Its exact times and memory.
-        menu_of: The recompute policy that it was planned under.
+        regime: The recompute policy that it was planned under.
         solve_again: Whether to solve the changes.
     """
     share = _critical_shares(costs, schedule, assessment)
     stage = int(share.argmax())
-    changes = _changes(costs, schedule, menu_of, assessment.makespan) if solve_again else []
+    changes = _changes(costs, schedule, regime, assessment.makespan) if solve_again else []
     return Explanation(
         bottleneck_stage=stage,
         bottleneck_share=float(share[stage]),
@@ -70,7 +69,7 @@ def _limit(assessment: Assessment, device: int, stage: int) -> str:
 def _changes(
     costs: PipelineCosts,
     schedule: Schedule,
-    menu_of: Callable[[PipelineCosts], Menu],
+    regime: Regime,
     makespan: float,
 ) -> list[WhatIf]:
     p, n, v = schedule.devices, schedule.micro_batches, schedule.virtual_stages
@@ -98,7 +97,8 @@ def _changes(
             continue  # which device would come in is not for us to say
         if order.stages > len(costs.sequence) or (v > 1 and order.micro_batches % order.devices):
             continue
-        problem = partition_problem(changed, menu_on(menu_of(changed), order), order)
+        menu = menu_on(regime.menu(changed), order)
+        problem = partition_problem(changed, menu, order, regime)
         result = problem.solve(time_limit_seconds=SECONDS_EACH)
         if isinstance(result, Partition):
             gain = makespan * work / result.makespan - 1.0 if result.makespan else 0.0

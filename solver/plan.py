@@ -255,9 +255,34 @@ class Export(Answer):
     """A plan in a framework's own words, and what those words cannot say."""
 
     framework: str = Field(description="Its name.")
-    arguments: list[str] = Field(description="Flags.")
-    exact: bool = Field(description="Whether the flags say all that the plan decides.")
-    notes: list[str] = Field(description="What they cannot say.")
+    version: str = Field(default="", description="The framework's version that its rules are of.")
+    arguments: list[str] = Field(
+        default_factory=list, description="Flags, where it is told by flags."
+    )
+    file: str = Field(default="", description="A name for the configuration file.")
+    media_type: str = Field(default="text/plain", description="Kind of the configuration file.")
+    text: str = Field(default="", description="The configuration file; of flags, one a line.")
+    exact: bool = Field(description="Whether these words say all that the plan decides.")
+    notes: list[str] = Field(description="What they cannot say, and what to know of them.")
+
+
+class Restriction(Answer):
+    """What it costs that a framework is to run the plan."""
+
+    framework: str = Field(description="Its name.")
+    version: str = Field(description="Its version that the rules are of.")
+    setting: dict[str, bool | int | str | list[str]] = Field(
+        description="The recompute setting for the whole model, in the framework's own words; "
+        "empty where layers or stages are told apart."
+    )
+    iteration_seconds_free: float | None = Field(
+        description="Of the best plan that no framework restricts; null if none was found in time."
+    )
+    lower_bound_seconds_free: float = Field(description="Proved: no plan whatever is faster.")
+    cost: float = Field(
+        description="By what share the plan is slower than the free one; where that is not known, "
+        "by what share at most."
+    )
 
 
 class Alternative(Answer):
@@ -334,6 +359,9 @@ class Plan(Answer):
     )
     exports: list[Export] = Field(
         default_factory=list, description="The plan in the words of frameworks."
+    )
+    restriction: Restriction | None = Field(
+        default=None, description="What the request's target costs; null without one."
     )
     shortfall: Shortfall | None = None
     solver: SolverReport | None = None

@@ -27,8 +27,11 @@ from solver.progress import Progress
 from solver.question import Question, question
 from solver.request import PlanRequest, Policy, Recompute
 from solver.schedules import Schedule, make_schedule
-from solver.search.search import Found, Outcome, one_regime, search
-from solver.targets.megatron import megatron_export
+from solver.search.restricted import restricted_search
+from solver.search.search import Found, Outcome, Regimes, one_regime, search
+from solver.targets.planned import planned_for
+from solver.targets.registry import TARGETS
+from solver.targets.target import Target
 from solver.verify import verify
 
 __all__ = ["Progress", "check", "evaluate", "plan"]
@@ -49,17 +52,45 @@ def plan(
     """
     started = time.perf_counter()
     asked = _to_plan(request)
-    outcome = search(
+    free = one_regime(lambda costs: policy_menu(costs, asked.request.recompute))
+    if asked.target is None:
+        outcome, unrestricted = _searched(request, asked, free, progress), None
+    else:
+        both = restricted_search(
+            asked.layouts,
+            question(request.model_copy(update={"target": None})).layouts,
+            asked.costs,
+            _regimes(asked.target),
+            free,
+            relative_gap=request.solver.relative_gap,
+            time_limit_seconds=request.solver.time_limit_seconds,
+            progress=progress,
+        )
+        outcome, unrestricted = both.found, both.free
+    if outcome.found is None:
+        return _no_plan(request, outcome, time.perf_counter() - started)
+    return _plan(request, asked, outcome, outcome.found, unrestricted, started)
+
+
+def _searched(
+    request: PlanRequest,
+    asked: Question,
+    regimes: Regimes,
+    progress: Callable[[Progress], None] | None,
+) -> Outcome:
+    return search(
         asked.layouts,
         asked.costs,
-        one_regime(lambda costs: policy_menu(costs, asked.request.recompute)),
+        regimes,
         relative_gap=request.solver.relative_gap,
         time_limit_seconds=request.solver.time_limit_seconds,
         progress=progress,
     )
-    if outcome.found is None:
-        return _no_plan(request, outcome, time.perf_counter() - started)
-    return _plan(request, asked, outcome, outcome.found, started)
+
+
+def _regimes(target: Target) -> Regimes:
+    """What a framework can be told, for the search."""
+    return lambda layout, costs: target.regimes(costs, layout)
 
 
 def check(request: PlanRequest) -> None:
@@ -79,6 +110,12 @@ def _to_plan(request: PlanRequest) -> Question:
             field="recompute.policy",
             hint="Leave it out: the plan's baselines show what AdaPipe would get. `evaluate` "
             "takes it.",
+        )
+    if asked.target is not None and asked.request.recompute.policy is not Policy.OPTIMAL:
+        raise BadRequest(
+            f"What {asked.target.title} is told to recompute is the answer of a plan for it.",
+            field="recompute.policy",
+            hint="Give optimal, or leave out target.",
         )
     return asked
 
@@ -205,7 +242,12 @@ def _checked(
 
 
 def _plan(
-    request: PlanRequest, asked: Question, outcome: Outcome, found: Found, started: float
+    request: PlanRequest,
+    asked: Question,
+    outcome: Outcome,
+    found: Found,
+    free: Outcome | None,
+    started: float,
 ) -> answers.Plan:
     stages = decided_stages(found.partition, found.menu)
     assessment = assess(found.costs, found.schedule, stages)
@@ -220,10 +262,6 @@ def _plan(
     )
     lower = min(outcome.lower_bound, checked.iteration_seconds)
     gap = 1.0 - lower / checked.iteration_seconds if checked.iteration_seconds else 0.0
-    batch = asked.request.training.global_batch_size or 1
-    exports = []
-    if request.model.profile is None:
-        exports.append(megatron_export(checked.layout, checked.stages, batch))
     return answers.Plan(
         **{name: getattr(checked, name) for name in answers.Evaluation.model_fields},
         id=plan_id(request),
@@ -235,17 +273,46 @@ def _plan(
             found.costs,
             found.schedule,
             assessment,
-            lambda costs: policy_menu(costs, asked.request.recompute),
+            found.regime,
             solve_again=_is_quick(found),
         ),
         alternatives=answer.alternatives(outcome.losers, checked.iteration_seconds),
-        exports=exports,
+        exports=_exports(asked, checked, found),
+        restriction=_restriction(asked, found, free),
         solver=_report(outcome, time.perf_counter() - started),
+    )
+
+
+def _exports(asked: Question, checked: answers.Evaluation, found: Found) -> list[answers.Export]:
+    """The plan in its target's words, or without one in Megatron-LM's as far as they go."""
+    if asked.target is None and asked.request.model.profile is not None:
+        return []
+    setting = None if asked.target is None else dict(found.regime.setting)
+    planned = planned_for(asked.request, checked, setting)
+    return [(asked.target or TARGETS["megatron-lm"]).export(planned)]
+
+
+def _restriction(asked: Question, found: Found, free: Outcome | None) -> answers.Restriction | None:
+    """What the target costs against the plan of the free search."""
+    if asked.target is None or free is None:
+        return None
+    seconds = found.partition.makespan
+    best = None if free.found is None else min(free.found.partition.makespan, seconds)
+    against = free.lower_bound if best is None else best
+    return answers.Restriction(
+        framework=asked.target.name,
+        version=asked.target.version,
+        setting={k: list(v) if isinstance(v, tuple) else v for k, v in found.regime.setting},
+        iteration_seconds_free=best,
+        lower_bound_seconds_free=min(free.lower_bound, seconds),
+        cost=max(seconds / against - 1.0, 0.0) if against else 0.0,
     )
 
 
 def _is_quick(found: Found) -> bool:
     """Whether the winner's partition is solved again in no time: decided by size, not by clock."""
+    if found.regime.splits is not None:
+        return False  # they are splits over so many stages
     blocks, stages = len(found.costs.sequence), found.schedule.stages
     passes = stages * found.schedule.micro_batches
     return found.schedule.virtual_stages == 1 and blocks * stages <= 8_192 and passes <= 65_536

@@ -28,6 +28,8 @@ from solver.request import (
     Recompute,
     StageDevice,
 )
+from solver.targets.registry import target_named
+from solver.targets.target import Target
 from solver.workload.architecture import Architecture
 from solver.workload.catalogue import architecture
 from solver.workload.huggingface import architecture_from_huggingface
@@ -41,7 +43,7 @@ class Question:
 
     ``request`` is the request with everything filled that its model says of the run. ``work``
     gives what utilisation is measured against, or None for a profile. ``contents``: blocks on each
-    stage where the model comes with its own split.
+    stage where the model comes with its own split. ``target``: the framework that is to run it.
     """
 
     request: PlanRequest
@@ -50,6 +52,7 @@ class Question:
     costs: Callable[[Layout], PipelineCosts]
     work: Callable[[Layout], Work | None]
     contents: tuple[int, ...] | None = None
+    target: Target | None = None
     notes: list[str] = field(default_factory=list)
 
 
@@ -59,14 +62,11 @@ def question(request: PlanRequest) -> Question:
     Raises:
         BadRequest: Something in it cannot be read, is missing, or breaks a rule (and subclasses).
     """
-    if request.target is not None:
-        raise BadRequest(
-            f"No target framework '{request.target.framework}' is known.",
-            field="target.framework",
-            hint="Leave `target` out; the plan's exports say what each framework can express.",
-        )
     _check_overlap(request.recompute)
-    asked = _of_model(request)
+    if request.target is None:
+        asked = _of_model(request)
+    else:
+        asked = _for_target(request, target_named(request.target.framework))
     _check_policy(asked)
     return asked
 
@@ -92,6 +92,39 @@ def _check_overlap(recompute: Recompute) -> None:
             field="recompute.overlap",
             hint="Leave it out, give off, or let recompute.policy be optimal.",
         )
+
+
+def _for_target(request: PlanRequest, target: Target) -> Question:
+    """The question with only those layouts that a framework runs.
+
+    Raises:
+        BadRequest: It runs none of them; the error names what to change.
+    """
+    if request.solver.granularity is not Granularity.LAYER:
+        raise BadRequest(
+            f"{target.title} cannot cut a layer in two.",
+            field="solver.granularity",
+            hint="Leave it out, or leave out target.",
+        )
+    if request.recompute.overlap not in (None, Overlap.OFF):
+        raise BadRequest(
+            f"{target.title} recomputes on demand; it places nothing in windows or stalls.",
+            field="recompute.overlap",
+            hint="Leave it out, or leave out target.",
+        )
+    layout = request.layout
+    open_fields = {k: v for k, v in target.defaults.items() if getattr(layout, k) is None}
+    asked = _of_model(request.model_copy(update={"layout": layout.model_copy(update=open_fields)}))
+    legal = tuple(layout for layout in asked.layouts if target.refusal(layout) is None)
+    if not legal:
+        refusal = target.refusal(asked.layouts[0])
+        assert refusal is not None, "no layout is legal"
+        raise IllegalLayout(
+            refusal.detail,
+            field=f"layout.{refusal.field}",
+            hint=f"Nearest legal value: {refusal.nearest}.",
+        )
+    return replace(asked, layouts=legal, target=target)
 
 
 def _of_model(request: PlanRequest) -> Question:

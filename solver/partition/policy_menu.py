@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from solver.costs.pipeline import Block, PipelineCosts
@@ -11,7 +12,7 @@ from solver.partition.free_menu import FreeMenu
 from solver.partition.menu import Menu, Part
 from solver.partition.ruled_menu import RuledMenu
 from solver.partition.window_menu import WindowMenu
-from solver.recompute.choice import keep_all
+from solver.recompute.choice import Choice, keep_all
 from solver.recompute.frontier import Frontier, frontier, frontier_of
 from solver.recompute.policies import full, least_memory, selective
 from solver.recompute.windows import placeable, windows
@@ -98,12 +99,17 @@ def _check_modules(costs: PipelineCosts, modules: tuple[str, ...], given: bool) 
 
 
 def _first_layers(costs: PipelineCosts, layers: int) -> Menu:
-    """Megatron-LM's ``block``: the first layers of every stage in full, the others not at all.
+    """Megatron-LM's ``block``: the first layers of every stage in full, the others not at all."""
+    kept = [keep_all(block) for block in costs.blocks]
+    return first_layers_menu(costs, layers, kept)
+
+
+def first_layers_menu(costs: PipelineCosts, layers: int, others: Sequence[Choice]) -> Menu:
+    """The first layers of every stage in full, the others as ``others`` says of their kind.
 
     Kinds follow one another in the order of the model.
     """
-    dropped = [full(block) for block in costs.blocks]
-    kept = [keep_all(block) for block in costs.blocks]
+    dropped, kept = [full(block) for block in costs.blocks], others
     first_seen = list(dict.fromkeys(costs.sequence))
 
     def rule(counts: tuple[int, ...]) -> tuple[Part, ...]:

@@ -16,9 +16,14 @@ import numpy.typing as npt
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.candidates import Cut
 from solver.partition.menu import Index, Menu
-from solver.request import Recompute
+from solver.schedules import Schedule
 
 Bools = npt.NDArray[np.bool_]
+
+Admits = Callable[[Index], Bools]
+"""Which counts of blocks, shape (runs, kinds), a stage may hold."""
+
+Value = bool | int | str | tuple[str, ...]
 
 Split = tuple[Cut, ...]
 """A run of blocks for every stage."""
@@ -30,16 +35,18 @@ class Regime:
 
     Args:
         menu: What the blocks of these costs may choose among.
-        recompute: The same in the words of a request; None: every block chooses freely.
+        setting: The same in a framework's own words, as (field, value); empty: a free choice.
         recompute_seconds: Per kind, what every block of it recomputes at least; empty: nothing.
-        bound: Seconds that no plan under this regime is below.
+        bound: Seconds that no plan under this regime is below; infinite if none can fit.
+        lower: The same for a schedule, where it is dear; asked only when the regime is next.
         admits: Which counts of blocks, shape (runs, kinds), a stage may hold; None: any.
         splits: The only splits there are; None: any.
     """
 
     menu: Callable[[PipelineCosts], Menu]
-    recompute: Recompute | None = None
+    setting: tuple[tuple[str, Value], ...] = ()
     recompute_seconds: tuple[float, ...] = ()
     bound: float = 0.0
-    admits: Callable[[Index], Bools] | None = None
+    lower: Callable[[Schedule], float] | None = None
+    admits: Admits | None = None
     splits: tuple[Split, ...] | None = None

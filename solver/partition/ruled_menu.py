@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,34 +18,40 @@ Rule = Callable[[tuple[int, ...]], tuple[Part, ...]]
 """From the blocks of each kind on a stage to what each of them does."""
 
 
+@dataclass(frozen=True)
+class _Ruled:
+    """What a rule makes of a run: the parts, their seconds, and their bytes per micro-batch."""
+
+    parts: tuple[Part, ...]
+    seconds: float
+    kept: float
+    working: float
+
+
 class RuledMenu(Menu):
     """What one rule makes of every run of blocks."""
 
     def __init__(self, costs: PipelineCosts, rule: Rule) -> None:
         self._costs = costs
         self._rule = rule
+        self._of_counts: dict[tuple[int, ...], _Ruled] = {}
         self._by_mix: dict[Mix, tuple[Part, ...]] = {}
 
     def bounds(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
         """The rule's own seconds where it fits."""
-        found = []
-        for row, state, flight in zip(
-            counts.tolist(), states.tolist(), in_flight.tolist(), strict=True
-        ):
-            mix = self.cheapest(tuple(row), state, flight)
-            found.append(math.inf if mix is None else mix.seconds)
-        return np.array(found)
+        seconds, kept, working = self._columns(counts)
+        needed = states + in_flight * kept + working + self._costs.reserved_bytes
+        return np.where(needed <= self._limit, seconds, math.inf)
 
     def cheapest(self, counts: tuple[int, ...], states: float, in_flight: int) -> Mix | None:
         """The rule's mix, or None if it does not fit."""
-        parts = self._rule(counts)
-        if self._bytes(parts, states, in_flight) > self._limit:
+        ruled = self._ruled(counts)
+        needed = states + in_flight * ruled.kept + ruled.working + self._costs.reserved_bytes
+        if needed > self._limit:
             return None
-        seconds = self._seconds(parts)
-        mix = Mix(
-            seconds, seconds, tuple((p.kind, int(p.choice.seconds > 0), p.count) for p in parts)
-        )
-        self._by_mix[mix] = parts
+        chosen = tuple((p.kind, int(p.choice.seconds > 0), p.count) for p in ruled.parts)
+        mix = Mix(ruled.seconds, ruled.seconds, chosen)
+        self._by_mix[mix] = ruled.parts
         return mix
 
     def parts(self, mix: Mix) -> tuple[Part, ...]:
@@ -53,27 +60,34 @@ class RuledMenu(Menu):
 
     def least_bytes(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
         """The rule's own bytes."""
-        parts = [self._rule(tuple(row)) for row in counts.tolist()]
-        return np.array(
-            [
-                [self._bytes(p, s, flight) for p, s in zip(parts, states.tolist(), strict=True)]
-                for flight in in_flight.tolist()
-            ]
-        )
+        _, kept, working = self._columns(counts)
+        held = np.multiply.outer(in_flight, kept)
+        return np.asarray(states + held + working + self._costs.reserved_bytes)
 
     def slowest(self, counts: Index) -> Floats:
         """The rule's own seconds."""
-        return np.array([self._seconds(self._rule(tuple(row))) for row in counts.tolist()])
+        return self._columns(counts)[0]
 
     @property
     def _limit(self) -> float:
         return self._costs.capacity_bytes * (1 + 1e-12)
 
-    def _seconds(self, parts: tuple[Part, ...]) -> float:
-        return sum(part.seconds for part in parts)
+    def _columns(self, counts: Index) -> tuple[Floats, Floats, Floats]:
+        """Seconds, kept and working bytes of every run, each of shape (runs,)."""
+        ruled = [self._ruled(tuple(row)) for row in counts.tolist()]
+        return (
+            np.array([run.seconds for run in ruled]),
+            np.array([run.kept for run in ruled]),
+            np.array([run.working for run in ruled]),
+        )
 
-    def _bytes(self, parts: tuple[Part, ...], states: float, in_flight: int) -> float:
-        blocks = self._costs.blocks
-        working = max(part.recompute_bytes + blocks[part.kind].working_bytes for part in parts)
-        kept = sum(part.kept_bytes for part in parts)
-        return states + in_flight * kept + working + self._costs.reserved_bytes
+    def _ruled(self, counts: tuple[int, ...]) -> _Ruled:
+        if counts not in self._of_counts:
+            parts, blocks = self._rule(counts), self._costs.blocks
+            self._of_counts[counts] = _Ruled(
+                parts=parts,
+                seconds=sum(part.seconds for part in parts),
+                kept=sum(part.kept_bytes for part in parts),
+                working=max(p.recompute_bytes + blocks[p.kind].working_bytes for p in parts),
+            )
+        return self._of_counts[counts]

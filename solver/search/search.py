@@ -178,8 +178,13 @@ class _Search:
             heappush(self._open, replace(layout, bound=bound, number=number, regime=regime))
 
     def _bound(self, layout: _Open, regime: Regime) -> None:
-        """The next bound: cuts that the memory allows."""
+        """The next bound: the regime's own, then cuts that the memory allows."""
         schedule = _schedule(layout.layout, layout.costs)
+        if regime.lower is not None:
+            layout.bound = max(layout.bound, regime.lower(schedule))
+            if layout.bound >= self._best:
+                heappush(self._open, layout)
+                return
         layout.menu = menu_on(regime.menu(layout.costs), schedule)
         layout.problem = partition_problem(layout.costs, layout.menu, schedule, regime)
         layout.bound = max(layout.bound, layout.problem.bound)
@@ -274,10 +279,12 @@ class _Search:
     def _find_nearest(self, misfits: list[_Open]) -> None:
         """Of the layouts that cannot fit, the one that misses least memory."""
         for entry in sorted(misfits, key=lambda entry: entry.position):
-            if entry.number:
+            if entry.number or entry.regime is None:
                 continue
-            assert entry.problem is not None
-            result = entry.problem.solve()
+            schedule = _schedule(entry.layout, entry.costs)
+            menu = entry.menu or menu_on(entry.regime.menu(entry.costs), schedule)
+            problem = partition_problem(entry.costs, menu, schedule, entry.regime)
+            result = (entry.problem or problem).solve()
             assert isinstance(result, Infeasible)
             self._nearer(entry.layout, result)
 

@@ -1,35 +1,148 @@
-"""A plan in Megatron-LM's flags, as far as they can say it.
+"""Megatron-LM: any contiguous split, one recompute setting for all ranks.
 
-Read from Megatron-LM (core 0.20 development, August 2026): ``--pipeline-model-parallel-layout``
-takes any contiguous split, but recompute is one setting for all ranks: full with ``uniform`` or
-``block`` and one number, or one list of modules. Whatever a plan decides beyond that is said in
-plain words instead.
+Read from Megatron-LM at d98e8a64 (core 0.20 development, August 2026):
+megatron/training/arguments.py, core/transformer/transformer_config.py, core/transformer/
+transformer_block.py and core/transformer/pipeline_parallel_layer_layout.py.
+``--pipeline-model-parallel-layout`` takes any contiguous split over (virtual) stages. Recompute is
+``full`` with ``uniform`` or ``block`` and one number, or ``selective`` with one list of modules.
+Multi-token prediction allows groups of one layer only; groups that mix kinds of layer, dense ones
+and such with experts, are not planned either.
+Whatever a plan decides beyond that is said in plain words instead.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import groupby
+from typing import ClassVar
 
+from solver.costs.pipeline import PipelineCosts
+from solver.layouts.layout import Layout
+from solver.partition.regime import Regime
 from solver.plan import Export, LayoutAnswer, Stage
+from solver.recompute.choice import keep_all
+from solver.targets.layers import (
+    ENDS,
+    PREDICTION,
+    admits_layers,
+    kinds_in_turn,
+    layer_count,
+    layer_kinds,
+)
+from solver.targets.planned import Planned, has_embedding, has_head, layers_of, predictions_of
+from solver.targets.regimes import (
+    Setting,
+    dropping,
+    first_layers,
+    groups,
+    one_choice,
+    subsets,
+)
+from solver.targets.target import Target, flights
+from solver.targets.words import Remarks, flags_export
+
+_WITHIN = {"moe_act": "moe", "shared_experts": "moe"}
+"""Modules that are parts of another one."""
+
+_NEEDS = {
+    "core_attn": frozenset({"attention_softmax"}),
+    "mla_up_proj": frozenset({"query_up", "key_up"}),
+}
+"""Tensors without which a module's recompute does nothing: a fused attention keeps no scores, and
+only latent attention has an up-projection."""
+
+
+class MegatronLM(Target):
+    """NVIDIA's Megatron-LM and Megatron-Core."""
+
+    name = "megatron-lm"
+    title = "Megatron-LM"
+    version = "core 0.20 (d98e8a64)"
+    virtual_stages = True
+    interleaving_group = True
+    zero_stages: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
+
+    def regimes(self, costs: PipelineCosts, layout: Layout) -> list[Regime]:
+        """Full recompute of all layers, none, modules, the first layers, larger groups."""
+        admits, held = admits_layers(costs, head_alone=True), flights(costs, layout)
+        stages = layout.pipeline_parallel * layout.virtual_stages
+        most = layer_count(costs) - max(stages - 2, 0)
+        predicts = any(block.name == PREDICTION for block in costs.blocks)
+        single = predicts or len(layer_kinds(costs)) > 1
+        in_full = groups(costs, 1 if single else most, _uniform, admits)
+        found = [in_full[0], one_choice(costs, held, (), keep_all, admits)]
+        for modules, tensors in effective_modules(costs):
+            found.append(one_choice(costs, held, _selective(modules), dropping(tensors), admits))
+        if not kinds_in_turn(costs):
+            found += [
+                first_layers(costs, held, number, _block(number), keep_all, admits)
+                for number in range(1, most)
+            ]
+        return [*found, *in_full[1:]]
+
+    def export(self, planned: Planned) -> Export:
+        """Flags, beside those of the model and its data."""
+        remarks = Remarks()
+        arguments = [*layout_flags(planned), *split_flags(planned, remarks)]
+        arguments += recompute_flags(planned, remarks)
+        return flags_export(self, arguments, remarks)
+
+
+def effective_modules(costs: PipelineCosts) -> list[tuple[tuple[str, ...], frozenset[str]]]:
+    """Lists of modules that have an effect on this model, each with the tensors it drops."""
+    tensors: dict[str, set[str]] = {}
+    for kind in layer_kinds(costs):
+        for module, names in costs.blocks[kind].modules:
+            present = {op.name for op in costs.blocks[kind].ops}
+            if module in _NEEDS and not _NEEDS[module] & present:
+                continue
+            tensors.setdefault(module, set()).update(names)
+    return [
+        (chosen, frozenset().union(*(tensors[module] for module in chosen)))
+        for chosen in subsets(sorted(tensors))
+        if not any(_WITHIN.get(module) in chosen for module in chosen)
+    ]
+
+
+def _uniform(number: int) -> Setting:
+    return _full("uniform", number)
+
+
+def _block(number: int) -> Setting:
+    return _full("block", number)
+
+
+def _full(method: str, number: int) -> Setting:
+    return (
+        ("recompute_granularity", "full"),
+        ("recompute_method", method),
+        ("recompute_num_layers", number),
+    )
+
+
+def _selective(modules: tuple[str, ...]) -> Setting:
+    return (("recompute_granularity", "selective"), ("recompute_modules", modules))
 
 
 def megatron_export(layout: LayoutAnswer, stages: list[Stage], global_batch_size: int) -> Export:
     """The flags of a plan, and notes on what they leave out."""
-    recompute, notes = _recompute(stages)
-    arguments = [*_layout(layout, global_batch_size), *_split(layout, stages, notes), *recompute]
-    return Export(framework="megatron-lm", arguments=arguments, exact=not notes, notes=notes)
+    return MegatronLM().export(Planned(layout, stages, global_batch_size, micro_batches=1))
 
 
-def _layout(layout: LayoutAnswer, global_batch_size: int) -> list[str]:
+def layout_flags(planned: Planned) -> list[str]:
+    """Sizes, batches and sharding."""
+    layout = planned.layout
     flags = [
         f"--tensor-model-parallel-size {layout.tensor_parallel}",
         f"--pipeline-model-parallel-size {layout.pipeline_parallel}",
         f"--context-parallel-size {layout.context_parallel}",
         f"--micro-batch-size {layout.micro_batch_size}",
-        f"--global-batch-size {global_batch_size}",
+        f"--global-batch-size {planned.global_batch_size}",
     ]
     if layout.expert_parallel > 1:
         flags.append(f"--expert-model-parallel-size {layout.expert_parallel}")
+        if layout.expert_tensor_parallel != layout.tensor_parallel:
+            flags.append(f"--expert-tensor-parallel-size {layout.expert_tensor_parallel}")
     if layout.sequence_parallel:
         flags.append("--sequence-parallel")
     if layout.zero_stage == 1:
@@ -37,32 +150,37 @@ def _layout(layout: LayoutAnswer, global_batch_size: int) -> list[str]:
     if layout.zero_stage >= 2:
         strategy = {2: "optim_grads", 3: "optim_grads_params"}[layout.zero_stage]
         flags += ["--use-megatron-fsdp", f"--data-parallel-sharding-strategy {strategy}"]
+    if layout.interleaving_group not in (None, layout.pipeline_parallel):
+        group = layout.interleaving_group
+        flags.append(f"--microbatch-group-size-per-virtual-pipeline-stage {group}")
     return flags
 
 
-def _split(layout: LayoutAnswer, stages: list[Stage], notes: list[str]) -> list[str]:
-    """The layout string: E embedding, t layer, L loss; ``|`` ends a stage."""
+def split_flags(planned: Planned, remarks: Remarks) -> list[str]:
+    """The split over stages, each spelt out."""
+    layout = planned.layout
     if layout.pipeline_parallel == 1:
         return []
     if layout.schedule == "gpipe":
-        notes.append("Megatron-LM has no GPipe schedule; it would run 1F1B.")
-    words = []
-    for stage in stages:
-        names = [(name, count) for name, count in stage.blocks if name not in _ENDS]
-        layers = sum(count for _, count in names)
-        word = "E" * any(name == "embedding" for name, _ in stage.blocks)
-        word += "" if layers == 0 else "t" if layers == 1 else f"t*{layers}"
-        word += "L" * any(name == "head" for name, _ in stage.blocks)
-        words.append(word)
+        remarks.lost.append("Megatron-LM has no GPipe schedule; it would run 1F1B.")
+    words = [stage_symbols(stage) for stage in planned.stages]
     if any(word == "E" for word in words):
-        notes.append("A stage without layers is known to hang in some Megatron-LM releases.")
-    return [f"--pipeline-model-parallel-layout '{_folded(words)}'"]
+        remarks.lost.append("A stage without layers is known to hang in some Megatron-LM releases.")
+    return [f"--pipeline-model-parallel-layout '{folded(words)}'"]
 
 
-_ENDS = ("embedding", "head")
+def stage_symbols(stage: Stage) -> str:
+    """A stage in the layout's symbols: E embedding, t layer, m prediction module, L loss."""
+    word = "E" * has_embedding(stage)
+    word += _times("t", layers_of(stage)) + _times("m", predictions_of(stage))
+    return word + "L" * has_head(stage)
 
 
-def _folded(words: list[str]) -> str:
+def _times(symbol: str, count: int) -> str:
+    return symbol * count if count < 2 else f"{symbol}*{count}"
+
+
+def folded(words: Iterable[str]) -> str:
     """Stages in order; runs of more than two equal ones as ``(word|)*n``."""
     text = ""
     for word, group in groupby(words):
@@ -71,33 +189,47 @@ def _folded(words: list[str]) -> str:
     return text.removesuffix("|")
 
 
-def _recompute(stages: list[Stage]) -> tuple[list[str], list[str]]:
+def recompute_flags(planned: Planned, remarks: Remarks) -> list[str]:
+    """The recompute setting as flags."""
+    setting = recompute_setting(planned, remarks)
+    return [flag(field, value) for field, value in setting.items()]
+
+
+def recompute_setting(planned: Planned, remarks: Remarks) -> dict[str, object]:
+    """The setting; where the plan was not made for one, the one that it comes to, if any."""
+    if planned.setting is not None:
+        return planned.setting
+    found, lost = _derived(planned.stages)
+    remarks.lost += lost
+    return dict(found)
+
+
+def flag(field: str, value: object) -> str:
+    """A field of the configuration as a flag."""
+    if value is True:
+        return f"--{field.replace('_', '-')}"
+    shown = " ".join(value) if isinstance(value, tuple | list) else value
+    return f"--{field.replace('_', '-')} {shown}"
+
+
+def _derived(stages: list[Stage]) -> tuple[Setting, list[str]]:
     """One setting for all ranks if the plan is one; else words."""
-    decided = [entry for stage in stages for entry in stage.recompute if entry.block not in _ENDS]
+    decided = [entry for stage in stages for entry in stage.recompute if entry.block not in ENDS]
     if not any(entry.recomputed for stage in stages for entry in stage.recompute):
-        return [], []
+        return (), []
     if decided and all(entry.whole for entry in decided):
-        group = decided[0].group
-        return [
-            "--recompute-granularity full",
-            "--recompute-method uniform",
-            f"--recompute-num-layers {group}",
-        ], []
+        return _uniform(decided[0].group), []
     first = _first_layers(stages)
     if first is not None:
-        return [
-            "--recompute-granularity full",
-            "--recompute-method block",
-            f"--recompute-num-layers {first}",
-        ], []
-    return [], [_in_words(stage) for stage in stages if _in_words(stage)]
+        return _block(first), []
+    return (), [words for stage in stages if (words := _in_words(stage))]
 
 
 def _first_layers(stages: list[Stage]) -> int | None:
     """The k of ``block`` if every stage recomputes its first min(k, layers) layers in full."""
     counts = []
     for stage in stages:
-        layers = [entry for entry in stage.recompute if entry.block not in _ENDS]
+        layers = [entry for entry in stage.recompute if entry.block not in ENDS]
         if any(entry.recomputed and not entry.whole for entry in layers):
             return None
         total = sum(entry.count for entry in layers)

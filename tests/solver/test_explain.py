@@ -12,6 +12,7 @@ from solver.explain import GIGABYTE, explain
 from solver.partition.menu import Menu
 from solver.partition.outcome import Partition
 from solver.partition.policy_menu import policy_menu
+from solver.partition.regime import Regime
 from solver.partition.solve import PartitionProblem
 from solver.partition.stages import decided_stages
 from solver.plan import Explanation
@@ -31,7 +32,7 @@ def explained(costs: PipelineCosts, stages: int) -> tuple[Explanation, float] | 
     if not isinstance(found, Partition):
         return None
     judged = assess(costs, schedule, decided_stages(found, menu))
-    return explain(costs, schedule, judged, menu_of, solve_again=True), found.makespan
+    return explain(costs, schedule, judged, Regime(menu_of), solve_again=True), found.makespan
 
 
 def gigabytes(costs: PipelineCosts) -> PipelineCosts:

@@ -1,0 +1,138 @@
+"""MindFormers (PyNative trainer): layer ranges per chunk, and recompute by layer and by module.
+
+Read from mindspore-ai/mindformers at 167a50de (July 2026): pynative/config/config.py,
+pynative/distributed/activation_checkpoint.py and pipeline_parallel.py. Every chunk holds a layer
+at least. ``recompute.full_recompute_layer`` takes any layer ids, ``recompute.select_module`` layer
+ranges for each module path, layers in the first list ignoring the second. A recomputed module keeps
+its input; attention and feed-forward are used here. Graph mode (``offset`` and first-k counts) is
+not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from solver.costs.pipeline import Block, PipelineCosts
+from solver.layouts.layout import Layout
+from solver.partition.regime import Regime
+from solver.plan import BlockRecompute, Export
+from solver.recompute.choice import Choice, choice_keeping, keep_all, needed_tensors
+from solver.recompute.policies import full
+from solver.targets.layers import admits_layers
+from solver.targets.planned import Planned, layer_choices
+from solver.targets.regimes import any_choice, subsets
+from solver.targets.sections import ATTENTION, FEED_FORWARD, section
+from solver.targets.target import Target
+from solver.targets.words import Remarks, yaml_export
+
+_MODULES = {"self_attention": ATTENTION, "mlp": FEED_FORWARD}
+"""Module paths within a layer, and what of a layer they are."""
+
+
+class MindFormers(Target):
+    """MindSpore's MindFormers, its PyNative trainer."""
+
+    name = "mindformers"
+    title = "MindFormers"
+    version = "167a50de (PyNative)"
+    schedules = ("1f1b", "gpipe")
+    virtual_stages = True
+
+    def regimes(self, costs: PipelineCosts, layout: Layout) -> list[Regime]:  # noqa: ARG002
+        """Every layer for itself: all of it, its attention, its feed-forward, both, or nothing."""
+        return [any_choice((), _choices, admits_layers(costs, head_alone=False))]
+
+    def export(self, planned: Planned) -> Export:
+        """The parallelism and recompute parts of a training configuration."""
+        layout, remarks = planned.layout, Remarks()
+        interleaved = layout.virtual_stages > 1
+        parallelism: dict[str, object] = {
+            "tensor_parallel": layout.tensor_parallel,
+            "context_parallel": layout.context_parallel,
+            "data_parallel_shard": layout.data_parallel,
+            "pipeline_parallel": layout.pipeline_parallel,
+        }
+        if layout.expert_parallel > 1:
+            parallelism["expert_parallel"] = layout.expert_parallel
+        if layout.pipeline_parallel > 1:
+            schedule = "interleaved_1f1b" if interleaved else layout.schedule
+            parallelism |= {
+                "pipeline_parallel_interleave_num": layout.virtual_stages,
+                "pipeline_parallel_schedule": schedule,
+                "pipeline_parallel_microbatch_size": planned.micro_batches,
+                "pipeline_parallel_layers_per_stage": _ranges(planned),
+            }
+            remarks.known.append(
+                "pipeline_parallel_microbatch_size counts micro-batches, as its documentation says."
+            )
+        document: dict[str, object] = {"parallelism": parallelism}
+        recompute = _recompute(planned, remarks)
+        if recompute:
+            document["recompute"] = recompute
+        return yaml_export(self, document, remarks)
+
+
+def _choices(block: Block) -> list[Choice]:
+    """What a layer may do; the model's ends keep everything."""
+    if not block.checkpointable:
+        return [keep_all(block)]
+    needed = needed_tensors(block)
+    found = [keep_all(block), full(block)]
+    for chosen in subsets(sorted(_MODULES)):
+        names = frozenset().union(*(section(block, _MODULES[module]) for module in chosen))
+        if needed & names:
+            found.append(choice_keeping(block, needed - names))
+    return found
+
+
+def _ranges(planned: Planned) -> list[str]:
+    """Per device the layers of its chunks, as ``0-3,8-11``."""
+    devices = planned.layout.pipeline_parallel
+    shown = [_range(first, stop) for first, stop in planned.ranges]
+    return [",".join(shown[device::devices]) for device in range(devices)]
+
+
+def _range(first: int, stop: int) -> str:
+    return str(first) if stop - first == 1 else f"{first}-{stop - 1}"
+
+
+def _recompute(planned: Planned, remarks: Remarks) -> dict[str, object]:
+    """Layers to recompute in full, and modules with their layers."""
+    whole: list[int] = []
+    modules: dict[str, list[int]] = {module: [] for module in _MODULES}
+    for stage, (first, _) in zip(planned.stages, planned.ranges, strict=True):
+        for layer, entry in enumerate(layer_choices(stage), start=first):
+            if entry.whole:
+                whole.append(layer)
+                continue
+            for module in _recomputed_modules(entry, remarks, layer):
+                modules[module].append(layer)
+    chosen = {name: list(spans(layers)) for name, layers in modules.items() if layers}
+    if not whole and not chosen:
+        return {}
+    found: dict[str, object] = {"mode": "select" if chosen else "full"}
+    if whole:
+        found["full_recompute_layer"] = list(spans(whole))
+    if chosen:
+        found["select_module"] = chosen
+    return found
+
+
+def _recomputed_modules(entry: BlockRecompute, remarks: Remarks, layer: int) -> list[str]:
+    """The modules that a layer recomputes; what lies outside them is said in words."""
+    names = set(entry.recomputed)
+    found = [module for module, place in _MODULES.items() if names & place.of(entry.recomputed)]
+    outside = names - set().union(*(_MODULES[module].of(names) for module in found))
+    if outside:
+        remarks.lost.append(f"Layer {layer} recomputes {', '.join(sorted(outside))} as well.")
+    return found
+
+
+def spans(numbers: Iterable[int]) -> Iterable[str]:
+    """Ascending numbers as single ones and ranges ``a-b``."""
+    ordered = sorted(numbers)
+    first = 0
+    for place in range(1, len(ordered) + 1):
+        if place == len(ordered) or ordered[place] != ordered[place - 1] + 1:
+            yield _range(ordered[first], ordered[place - 1] + 1)
+            first = place

@@ -1,0 +1,73 @@
+"""MindSpeed(-LLM): Megatron's plans on Ascend, with recompute of norms and activation functions.
+
+Read from MindSpeed at 028de58c (on Megatron core_v0.12.1) and MindSpeed-LLM at c77308a1 (2026).
+``--recompute-norm`` and ``--recompute-activation-function`` stand alone, together, or beside full
+recompute by ``block``, whose layers come first; neither goes with ``selective`` or ``uniform``.
+They are used for all layers here, not with their own numbers of layers.
+"""
+
+from __future__ import annotations
+
+from solver.costs.pipeline import Block, PipelineCosts
+from solver.layouts.layout import Layout
+from solver.partition.regime import Regime
+from solver.plan import Export
+from solver.targets.layers import admits_layers, kinds_in_turn, layer_count, layer_kinds
+from solver.targets.megatron import MegatronLM, layout_flags, recompute_flags, split_flags
+from solver.targets.planned import Planned
+from solver.targets.regimes import Setting, dropping, first_layers, one_choice, subsets
+from solver.targets.target import flights
+from solver.targets.words import Remarks, flags_export
+
+
+class MindSpeed(MegatronLM):
+    """Huawei's MindSpeed and MindSpeed-LLM, their Megatron backend."""
+
+    name = "mindspeed"
+    title = "MindSpeed"
+    version = "028de58c (Megatron core_v0.12.1)"
+    interleaving_group = False
+    zero_stages = (0, 1)
+
+    def regimes(self, costs: PipelineCosts, layout: Layout) -> list[Regime]:
+        """Megatron's, and norms and activation functions alone or beside the first layers."""
+        found = super().regimes(costs, layout)
+        admits, held = admits_layers(costs, head_alone=True), flights(costs, layout)
+        stages = layout.pipeline_parallel * layout.virtual_stages
+        most = layer_count(costs) - max(stages - 2, 0)
+        parts = _parts(costs)
+        for chosen in subsets(sorted(parts)):
+            choose = dropping(frozenset().union(*(parts[name] for name in chosen)))
+            words: Setting = tuple((f"recompute_{name}", True) for name in chosen)
+            found.append(one_choice(costs, held, words, choose, admits))
+            if kinds_in_turn(costs):
+                continue
+            for number in range(1, most):
+                setting: Setting = (
+                    ("recompute_granularity", "full"),
+                    ("recompute_method", "block"),
+                    ("recompute_num_layers", number),
+                    *words,
+                )
+                found.append(first_layers(costs, held, number, setting, choose, admits))
+        return found
+
+    def export(self, planned: Planned) -> Export:
+        """Flags, beside those of the model and its data."""
+        remarks = Remarks()
+        arguments = [*layout_flags(planned), *split_flags(planned, remarks)]
+        arguments += recompute_flags(planned, remarks)
+        return flags_export(self, arguments, remarks)
+
+
+def _parts(costs: PipelineCosts) -> dict[str, frozenset[str]]:
+    """Tensors of the model's norms and of its activation functions, where it has such."""
+    found = {"activation_function": set[str](), "norm": set[str]()}
+    for kind in layer_kinds(costs):
+        block: Block = costs.blocks[kind]
+        for op in block.ops:
+            if op.name.endswith("_activation"):
+                found["activation_function"].add(op.name)
+            if op.name in ("attention_norm", "feed_forward_norm"):
+                found["norm"].add(op.name)
+    return {name: frozenset(tensors) for name, tensors in found.items() if tensors}

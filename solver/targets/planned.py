@@ -1,0 +1,124 @@
+"""A plan as the writers of configurations see it: what each stage holds and does, by layer."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from solver.errors import BadRequest
+from solver.plan import BlockRecompute, Evaluation, LayoutAnswer, Plan, Stage
+from solver.request import PlanRequest
+from solver.targets.layers import EMBEDDING, ENDS, HEAD, PREDICTION
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan to be written.
+
+    Args:
+        layout: Its parallel layout.
+        stages: In model order.
+        global_batch_size: Sequences of an iteration (micro-batches per pipeline of a profile).
+        micro_batches: Per pipeline and iteration.
+        sequence_length: Tokens of a sequence; None for a profile.
+        precision: Of the matrix products, as requests name it.
+        setting: The recompute setting in the framework's own words where the plan was made for the
+            framework that it is written for; None: it has to be found in what the stages do.
+    """
+
+    layout: LayoutAnswer
+    stages: list[Stage]
+    global_batch_size: int
+    micro_batches: int
+    sequence_length: int | None = None
+    precision: str = "bf16"
+    setting: dict[str, object] | None = None
+
+    @property
+    def layers(self) -> int:
+        """Layers of the model, its ends apart."""
+        return sum(layers_of(stage) for stage in self.stages)
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """Global numbers [first, after the last) of each stage's layers."""
+        edges = [0, *itertools.accumulate(layers_of(stage) for stage in self.stages)]
+        return list(itertools.pairwise(edges))
+
+    @property
+    def replicas(self) -> int:
+        """Replicas of the pipeline."""
+        return self.layout.data_parallel
+
+    @property
+    def devices(self) -> int:
+        """Devices that the layout occupies."""
+        layout = self.layout
+        inner = layout.tensor_parallel * layout.context_parallel
+        return inner * layout.pipeline_parallel * layout.data_parallel
+
+
+def planned_for(
+    request: PlanRequest,
+    plan: Evaluation | Plan,
+    setting: Mapping[str, object] | None = None,
+) -> Planned:
+    """A plan or an evaluation with what its request says of the run.
+
+    Raises:
+        BadRequest: It holds no plan.
+    """
+    if plan.layout is None or plan.micro_batches is None or not plan.stages:
+        raise BadRequest("There is no plan to be written.", hint="Give one that succeeded.")
+    return Planned(
+        layout=plan.layout,
+        stages=plan.stages,
+        global_batch_size=request.training.global_batch_size or plan.micro_batches,
+        micro_batches=plan.micro_batches,
+        sequence_length=request.training.sequence_length,
+        precision=request.training.precision.value,
+        setting=None if setting is None else dict(setting),
+    )
+
+
+def layers_of(stage: Stage) -> int:
+    """Layers on a stage."""
+    return sum(count for name, count in stage.blocks if name not in ENDS)
+
+
+def holds(stage: Stage, end: str) -> int:
+    """How many blocks of that name a stage holds."""
+    return sum(count for name, count in stage.blocks if name == end)
+
+
+def has_embedding(stage: Stage) -> bool:
+    """Whether the embedding stands on the stage."""
+    return holds(stage, EMBEDDING) > 0
+
+
+def has_head(stage: Stage) -> bool:
+    """Whether the head stands on the stage."""
+    return holds(stage, HEAD) > 0
+
+
+def predictions_of(stage: Stage) -> int:
+    """Multi-token-prediction modules on a stage."""
+    return holds(stage, PREDICTION)
+
+
+def layer_choices(stage: Stage) -> list[BlockRecompute]:
+    """What every layer of a stage does, in model order; entries of count 1.
+
+    Layers of a kind that do differently are told apart only by number: those that recompute most
+    come first, since the tensors of a stage's first layers are held longest within its backward.
+    """
+    waiting: dict[str, list[BlockRecompute]] = {}
+    for entry in stage.recompute:
+        if entry.block not in ENDS:
+            waiting.setdefault(entry.block, []).append(entry)
+    for entries in waiting.values():
+        entries.sort(key=lambda e: (not e.whole, -len(e.recomputed)))
+    kinds = [name for name, count in stage.blocks for _ in range(count) if name not in ENDS]
+    queues = {name: [e for e in found for _ in range(e.count)] for name, found in waiting.items()}
+    return [queues[name].pop(0).model_copy(update={"count": 1}) for name in kinds]

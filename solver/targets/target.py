@@ -1,0 +1,113 @@
+"""A framework as a target: which layouts it runs, what it can be told to recompute, in which words.
+
+A target is a set of constraints inside the optimisation and a writer of real configuration. Each
+names the version of the framework that its rules were read from.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from solver.costs.pipeline import PipelineCosts
+from solver.layouts.layout import Layout
+from solver.partition.regime import Regime
+from solver.plan import Export
+from solver.schedules import make_schedule
+from solver.targets.planned import Planned
+from solver.targets.regimes import Flights
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a framework does not run a layout: the field to change, and its nearest legal value."""
+
+    field: str
+    detail: str
+    nearest: str
+
+
+class Target(ABC):
+    """One framework."""
+
+    name: ClassVar[str]
+    """As requests name it."""
+    title: ClassVar[str]
+    """As people name it."""
+    version: ClassVar[str]
+    """The version that its rules were read from."""
+    schedules: ClassVar[tuple[str, ...]] = ("1f1b",)
+    """Schedules that it runs, the usual one first."""
+    virtual_stages: ClassVar[bool] = False
+    """Whether a device may hold several model chunks."""
+    interleaving_group: ClassVar[bool] = False
+    """Whether the round of an interleaved schedule can be other than the pipeline's size."""
+    zero_stages: ClassVar[tuple[int, ...]] = (0, 1)
+    """ZeRO stages that it offers, with a pipeline or without."""
+    sequence_parallel: ClassVar[bool] = True
+    """Whether norms and residuals can be split over tensor-parallel devices."""
+    context_parallel: ClassVar[bool] = True
+    """Whether a sequence can be split over devices."""
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """What it sets where a request leaves a field of the layout open."""
+
+    def refusal(self, layout: Layout) -> Refusal | None:
+        """Why it does not run this layout, or None."""
+        if layout.schedule not in self.schedules:
+            known = " or ".join(self.schedules)
+            return Refusal(
+                "schedule",
+                f"{self.title} does not run {layout.schedule}; it runs {known}.",
+                self.schedules[0],
+            )
+        if layout.virtual_stages > 1 and not self.virtual_stages:
+            return Refusal(
+                "virtual_stages",
+                f"{self.title} cannot divide this model over several chunks of a device.",
+                "1",
+            )
+        if layout.interleaving_group not in (0, layout.pipeline_parallel) and not (
+            self.interleaving_group
+        ):
+            return Refusal(
+                "interleaving_group",
+                f"{self.title} takes as many micro-batches through a chunk in a row as there are "
+                "pipeline devices.",
+                str(layout.pipeline_parallel),
+            )
+        if layout.zero_stage not in self.zero_stages:
+            nearest = min(self.zero_stages, key=lambda stage: abs(stage - layout.zero_stage))
+            return Refusal(
+                "zero_stage",
+                f"{self.title} does not offer ZeRO stage {layout.zero_stage}.",
+                str(nearest),
+            )
+        if layout.sequence_parallel and not self.sequence_parallel:
+            return Refusal(
+                "sequence_parallel",
+                f"{self.title} has no sequence parallelism of its own.",
+                "false",
+            )
+        if layout.context_parallel > 1 and not self.context_parallel:
+            return Refusal(
+                "context_parallel", f"{self.title} has no context parallelism of its own.", "1"
+            )
+        return None
+
+    @abstractmethod
+    def regimes(self, costs: PipelineCosts, layout: Layout) -> list[Regime]:
+        """The ways in which it can make a plan of this layout; the first needs least memory."""
+
+    @abstractmethod
+    def export(self, planned: Planned) -> Export:
+        """A plan in its own words, exact where it was planned for this framework."""
+
+
+def flights(costs: PipelineCosts, layout: Layout) -> Flights:
+    """Micro-batches in flight at least, per device; with virtual stages one is all that is sure."""
+    if layout.virtual_stages > 1:
+        return (1,) * layout.pipeline_parallel
+    schedule = make_schedule(layout.schedule, layout.pipeline_parallel, costs.micro_batches, 1, 0)
+    return tuple(schedule.in_flight(stage) for stage in range(schedule.stages))

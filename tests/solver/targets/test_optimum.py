@@ -1,0 +1,181 @@
+"""For each framework: no plan that it can be told is faster than the one found."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from solver.costs.pipeline import Block, PipelineCosts
+from solver.layouts import Layout
+from solver.partition.outcome import Partition
+from solver.partition.policy_menu import policy_menu
+from solver.partition.solve import PartitionProblem
+from solver.partition.stages import decided_stages
+from solver.request import Recompute
+from solver.schedules import make_schedule
+from solver.search.search import Outcome, search
+from solver.targets.registry import TARGETS
+from tests.solver.targets.expressible import (
+    Done,
+    Setting,
+    dropping,
+    each,
+    every_split,
+    fastest,
+    free_choice,
+    in_groups,
+    kept,
+    model,
+    whole,
+)
+
+SEEDS = range(40)
+
+
+def layout(stages: int, schedule: str = "1f1b") -> Layout:
+    return Layout(1, stages, 1, 1, 1, 1, 1, False, 0, schedule)
+
+
+def found(name: str, costs: PipelineCosts, stages: int, schedule: str = "1f1b") -> Outcome:
+    return search(
+        (layout(stages, schedule),),
+        lambda _: costs,
+        lambda asked, these: TARGETS[name].regimes(these, asked),
+        relative_gap=0.0,
+        time_limit_seconds=60.0,
+    )
+
+
+def megatron_settings(costs: PipelineCosts) -> list[Setting]:
+    layers = len(costs.sequence) - 2
+    names = {"layernorm": frozenset({"t0"}), "mlp": frozenset({"t1", "t2"})}
+    settings = [each(lambda _, block: kept(block))]
+    settings += [each(modules(tensors)) for tensors in (*names.values(), names["mlp"] | {"t0"})]
+    settings += [each(first(number, kept)) for number in range(1, layers + 1)]
+    largest = 1 if has_two_kinds(costs) else layers
+    return [*settings, *(in_groups(size, with_ends=False) for size in range(1, largest + 1))]
+
+
+def has_two_kinds(costs: PipelineCosts) -> bool:
+    return len({kind for kind in costs.sequence if is_layer(costs.blocks[kind])}) > 1
+
+
+def modules(names: frozenset[str]) -> Callable[[int, Block], Done]:
+    return lambda _, block: dropping(block, names) if is_layer(block) else kept(block)
+
+
+def first(number: int, rest: Callable[[Block], Done]) -> Callable[[int, Block], Done]:
+    return lambda layer, block: whole(block) if is_layer(block) and layer < number else rest(block)
+
+
+def is_layer(block: Block) -> bool:
+    return block.name.startswith("layer")
+
+
+def full_or_not(block: Block) -> list[Done]:
+    return [kept(block), whole(block)] if is_layer(block) else [kept(block)]
+
+
+def prefixes(costs: PipelineCosts) -> Setting:
+    """Any number of first layers for every stage."""
+    numbers = [each(first(number, kept)) for number in range(len(costs.sequence))]
+    return lambda blocks: [choice for number in numbers for choice in number(blocks)]
+
+
+def deepspeed_splits(costs: PipelineCosts, stages: int) -> Iterator[tuple[tuple[int, int], ...]]:
+    """What its three methods make of the list, from their own description."""
+    length = len(costs.sequence)
+    each_one, extra = divmod(length, stages)
+    even = [each_one + (stage < extra) for stage in range(stages)]
+    weights = [costs.blocks[k].states.weights for k in costs.sequence]
+    layers = [float(is_layer(costs.blocks[k])) for k in costs.sequence]
+    for edges in (
+        [0, *itertools.accumulate(even)],
+        reference_balanced(weights, stages),
+        reference_balanced(layers, stages),
+    ):
+        if all(a < b for a, b in itertools.pairwise(edges)):
+            yield tuple(itertools.pairwise(edges))
+
+
+def reference_balanced(weights: list[float], parts: int) -> list[int]:
+    """The spread of part weights, minimised greedily part by part, of equals the last start."""
+    if len(weights) <= parts:
+        return [min(part, len(weights)) for part in range(parts + 1)]
+    known: dict[tuple[int, int], tuple[float, float, list[int]]] = {(0, 0): (0.0, math.inf, [0])}
+    for part in range(1, parts + 1):
+        for stop in range(part, len(weights) + 1):
+            best: tuple[float, tuple[float, float, list[int]]] | None = None
+            for start in range(stop):
+                if (part - 1, start) not in known:
+                    continue
+                high, low, edges = known[part - 1, start]
+                weight = sum(weights[:stop]) - sum(weights[:start])
+                high, low = max(high, weight), min(low, weight)
+                if best is None or high - low <= best[0] + 1e-12:
+                    best = (high - low, (high, low, [*edges, stop]))
+            if best is not None:
+                known[part, stop] = best[1]
+    return known[parts, len(weights)][2]
+
+
+def expected(name: str, costs: PipelineCosts, stages: int, schedule: str) -> float:
+    """By enumeration."""
+    layers = len(costs.sequence) - 2
+    splits = every_split(costs, stages, head_alone=name in HEAD_ALONE)
+    settings: list[Setting]
+    match name:
+        case "megatron-lm" | "megatron-bridge" | "mindspeed":
+            settings = megatron_settings(costs)
+        case "torchtitan":
+            settings = [each(lambda _, block: whole(block)), each(lambda _, block: kept(block))]
+        case "mindformers" | "galvatron":
+            settings = [free_choice(full_or_not)]
+        case "colossalai":
+            settings = [prefixes(costs)]
+        case "deepspeed":
+            settings = [each(lambda _, block: kept(block))]
+            most = 1 if has_two_kinds(costs) else layers
+            settings += [in_groups(size, with_ends=True) for size in range(1, most + 1)]
+            splits = deepspeed_splits(costs, stages)
+        case _:
+            raise AssertionError(name)
+    return fastest(costs, schedule, stages, settings, splits)
+
+
+HEAD_ALONE = ("megatron-lm", "megatron-bridge", "mindspeed", "torchtitan")
+RUN_1F1B = ("megatron-lm", "mindspeed", "torchtitan", "mindformers", "galvatron", "colossalai")
+
+
+@pytest.mark.parametrize("name", [*RUN_1F1B, "deepspeed"])
+def test_no_plan_that_can_be_told_is_faster(name: str) -> None:
+    feasible = 0
+    for seed in SEEDS:
+        stages = 2 + seed % 2
+        schedule = "gpipe" if seed % 4 == 3 and "gpipe" in TARGETS[name].schedules else "1f1b"
+        costs = model(seed, stages, kinds=1 + seed % 3 // 2)
+        outcome = found(name, costs, stages, schedule)
+        best = expected(name, costs, stages, schedule)
+        if outcome.found is None:
+            assert math.isinf(best), seed
+            continue
+        assert outcome.found.partition.makespan == pytest.approx(best, rel=1e-9), seed
+        assert outcome.lower_bound == pytest.approx(best, rel=1e-9), seed
+        assert len(decided_stages(outcome.found.partition, outcome.found.menu)) == stages
+        feasible += 1
+    assert feasible > len(SEEDS) / 3
+
+
+def test_a_framework_is_never_faster_than_a_free_plan() -> None:
+    for seed in range(12):
+        costs = model(seed, 2)
+        schedule = make_schedule("1f1b", 2, costs.micro_batches)
+        free = PartitionProblem(costs, policy_menu(costs, Recompute()), schedule).solve()
+        for name in RUN_1F1B:
+            restricted = found(name, costs, 2)
+            if restricted.found is not None:
+                assert isinstance(free, Partition)
+                assert restricted.found.partition.makespan >= free.makespan * (1 - 1e-9)
