@@ -62,7 +62,8 @@ def _documents() -> Iterator[tuple[type[BaseModel], Any]]:
     yield PlanDocument, plan
     yield PlanDocument, {"id": plan["id"], "status": "running", "progress": _PROGRESS}
     yield PlanDocument, {"id": plan["id"], "status": "infeasible", "shortfall": _shortfall(plan)}
-    yield PlanDocument, {"id": plan["id"], "status": "succeeded", "exports": [_EXPORT]}
+    made = {"id": plan["id"], "status": "succeeded", "exports": [_EXPORT]}
+    yield PlanDocument, made | {"restriction": _RESTRICTION}
     yield PlanDocument, plan | {"alternatives": [_alternative(plan)]}
     yield PlanEvent, {"id": plan["id"], "status": "running", "progress": _PROGRESS}
     yield Evaluation, sample("evaluation")
@@ -136,9 +137,21 @@ _PROGRESS = {
     "layouts_done": 12,
     "layouts_total": 40,
 }
+_RESTRICTION = {
+    "framework": "megatron-lm",
+    "version": "core 0.20 (d98e8a64)",
+    "setting": {"recompute_granularity": "selective", "recompute_modules": ["layernorm", "mlp"]},
+    "iteration_seconds_free": 67.25,
+    "lower_bound_seconds_free": 67.25,
+    "cost": 0.0905,
+}
 _EXPORT = {
     "framework": "megatron-lm",
-    "arguments": ["--tensor-model-parallel-size", "8", "--pipeline-model-parallel-size", "4"],
+    "version": "core 0.20 (d98e8a64)",
+    "arguments": ["--tensor-model-parallel-size 8", "--pipeline-model-parallel-size 4"],
+    "file": "megatron-lm.args",
+    "media_type": "text/plain",
+    "text": "--tensor-model-parallel-size 8 \\\n--pipeline-model-parallel-size 4\n",
     "exact": True,
     "notes": [],
 }

@@ -264,7 +264,10 @@ class Recompute(Strict):
 class Target(Strict):
     """The framework that is to run the plan."""
 
-    framework: Name = Field(description="Its name.")
+    framework: Name = Field(
+        description="Its name: megatron-lm, megatron-bridge, mindspeed, mindformers, deepspeed, "
+        "torchtitan, colossalai, galvatron or pytorch."
+    )
 
 
 class Granularity(StrEnum):

@@ -93,7 +93,8 @@ class RunLookup:
             place, menu = self._place(stage, cut), self._menus[int(self._kind[stage])]
             one = slice(place, place + 1)
             flight = self._in_flight[stage : stage + 1]
-            needed[stage] = menu.least_bytes(self._counts[one], self._totals.states[one], flight)
+            found = menu.least_bytes(self._counts[one], self._totals.states[one], flight)
+            needed[stage] = found[0, 0]
         return needed
 
     def plain_backward(self, place: int) -> float:
