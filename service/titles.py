@@ -18,7 +18,9 @@ def model(request: PlanRequest) -> str:
             if isinstance(given, str) and given:
                 return _clean(given)
         return "config.json"
-    return "profile" if described.profile is not None else "Megatron-LM arguments"
+    if described.profile is not None:
+        return f"profile of {sum(count for _, count in described.profile.sequence):,} blocks"
+    return "Megatron-LM arguments"
 
 
 def device(request: PlanRequest) -> str | None:

@@ -1,7 +1,12 @@
-"""The form of the first page, as the request that it describes."""
+"""The form of the first page, as the request that it describes.
+
+The form shows part of a request; beside it stands the whole as JSON. What the form does not show
+is taken from there, so that nothing is lost where a request is changed.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,37 +14,139 @@ from service.problems import ProblemError, problem
 from service.reading import parse
 
 MODEL_FORMS = ("name", "huggingface", "megatron_args", "profile")
+JSON_FIELD = "json"
+"""The field with the whole request as JSON text."""
 
 _GIB = 2.0**30
+_Request = dict[str, Any]
+_Read = Callable[[str], Any]
 
 
-def request_of(fields: Mapping[str, str]) -> dict[str, Any]:
-    """The request, not yet validated. What is left empty is left out.
+def request_of(fields: Mapping[str, str]) -> _Request:
+    """The request, not yet validated: that of the JSON, with what the form shows put over it.
+
+    What is left empty in the form is left out.
 
     Raises:
         ProblemError: A pasted text is not JSON.
     """
-    filled = {name: text.strip() for name, text in fields.items() if text.strip()}
+    filled = {
+        name: text.replace("\r\n", "\n").strip() for name, text in fields.items() if text.strip()
+    }
     form = filled.get("model_form", "name")
-    request: dict[str, Any] = {"model": _model(form, filled), "cluster": _cluster(form, filled)}
+    request = _whole(filled)
+    shown = fields_of(request)
+    request["model"] = _model(form, filled, shown, request)
+    request["cluster"] = _cluster(form, filled, shown, _part(request, "cluster"))
     for part, readers in _PARTS.items():
-        found = {
-            name: read(filled[f"{part}.{name}"])
-            for name, read in readers.items()
-            if f"{part}.{name}" in filled
-        }
+        found = _over(part, readers, filled, shown, _part(request, part))
         if found:
             request[part] = found
+        else:
+            request.pop(part, None)
     return request
 
 
-def _model(form: str, filled: Mapping[str, str]) -> dict[str, Any]:
+def pasted_request(text: str) -> _Request:
+    """The request of the JSON alone.
+
+    Raises:
+        ProblemError: The text is not a JSON object.
+    """
+    found = _json(text, JSON_FIELD)
+    if not isinstance(found, dict):
+        raise ProblemError(
+            problem(
+                422,
+                "bad-request",
+                "The request does not fit",
+                "A request is a JSON object.",
+                field=JSON_FIELD,
+            )
+        )
+    return found
+
+
+def fields_of(request: Mapping[str, Any]) -> dict[str, str]:
+    """The form that shows this request, valid or not; what it has no field for is not in it."""
+    model = _part(request, "model")
+    form = next((name for name in MODEL_FORMS if name in model), None)
+    fields: dict[str, str] = {}
+    if form is not None:
+        value = model[form]
+        fields["model_form"] = form
+        fields[f"model.{form}"] = (
+            value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+        )
+    for part, readers in {"cluster": _CLUSTER, **_PARTS}.items():
+        given = _part(request, part)
+        for name in readers:
+            if isinstance(value := given.get(name), str | int | float):
+                fields[f"{part}.{name}"] = _written(value)
+    memory = _part(request, "cluster").get("memory_bytes")
+    if isinstance(memory, int | float) and not isinstance(memory, bool):
+        fields["cluster.memory_gib"] = _written(round(memory / _GIB, 2))
+    return fields
+
+
+def as_text(request: Mapping[str, Any]) -> str:
+    """The request as JSON for people."""
+    return json.dumps(request, indent=2, ensure_ascii=False)
+
+
+def _whole(filled: Mapping[str, str]) -> _Request:
+    return pasted_request(filled[JSON_FIELD]) if JSON_FIELD in filled else {}
+
+
+def _part(request: Mapping[str, Any], name: str) -> _Request:
+    found = request.get(name)
+    return dict(found) if isinstance(found, dict) else {}
+
+
+def _model(
+    form: str, filled: Mapping[str, str], shown: Mapping[str, str], request: _Request
+) -> Any:
     text = filled.get(f"model.{form}", "")
+    if text and text == shown.get(f"model.{form}", "").strip():
+        return request["model"]
     if form in ("huggingface", "profile"):
         return {form: _json(text, f"model.{form}")}
     if form == "megatron_args" and text.startswith("{"):
         return {form: _json(text, "model.megatron_args")}
     return {form: text.replace("\\\n", " ")}
+
+
+def _cluster(
+    form: str, filled: Mapping[str, str], shown: Mapping[str, str], cluster: _Request
+) -> _Request:
+    """The cluster; a profile says itself what its devices do, so it names none."""
+    memory = filled.get("cluster.memory_gib")
+    if memory is None:
+        cluster.pop("memory_bytes", None)
+    elif memory != shown.get("cluster.memory_gib"):  # which is rounded
+        number = _number(memory)
+        cluster["memory_bytes"] = number * _GIB if isinstance(number, float) else number
+    if form == "profile":
+        return {name: value for name, value in cluster.items() if name not in _CLUSTER}
+    return _over("cluster", _CLUSTER, filled, shown, cluster)
+
+
+def _over(
+    part: str,
+    readers: Mapping[str, _Read],
+    filled: Mapping[str, str],
+    shown: Mapping[str, str],
+    given: _Request,
+) -> _Request:
+    """The part as it was given, with what the form says over it."""
+    for name, read in readers.items():
+        field = f"{part}.{name}"
+        if field not in filled:
+            if not isinstance(given.get(name), dict | list):  # no field of the form shows those
+                given.pop(name, None)
+        elif filled[field] != shown.get(field):
+            given[name] = read(filled[field])
+    return given
 
 
 def _json(text: str, field: str) -> Any:
@@ -61,20 +168,7 @@ def _json(text: str, field: str) -> Any:
         raise ProblemError(found.model_copy(update={"field": field, "status": 422})) from None
 
 
-def _cluster(form: str, filled: Mapping[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if "cluster.memory_gib" in filled:
-        memory = _number(filled["cluster.memory_gib"])
-        found["memory_bytes"] = memory * _GIB if isinstance(memory, float) else memory
-    if form == "profile":
-        return found
-    for name, read in _CLUSTER.items():
-        if f"cluster.{name}" in filled:
-            found[name] = read(filled[f"cluster.{name}"])
-    return found
-
-
-def _whole(text: str) -> int | str:
+def _whole_number(text: str) -> int | str:
     """A whole number; what is none is left for the validation to refuse by name."""
     digits = text.replace(",", "").replace(" ", "")
     return int(digits) if digits.isdecimal() and len(digits) < 16 else text
@@ -91,34 +185,37 @@ def _yes(text: str) -> bool | str:
     return {"yes": True, "no": False}.get(text, text)
 
 
-_Read = Callable[[str], Any]
+def _written(value: str | float) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
 _CLUSTER: dict[str, _Read] = {
     "device": str,
-    "nodes": _whole,
-    "devices_per_node": _whole,
+    "nodes": _whole_number,
+    "devices_per_node": _whole_number,
     "fabric": str,
 }
 _PARTS: dict[str, dict[str, _Read]] = {
     "training": {
-        "sequence_length": _whole,
-        "global_batch_size": _whole,
+        "sequence_length": _whole_number,
+        "global_batch_size": _whole_number,
         "precision": str,
         "attention": str,
-        "optimizer": str,
     },
     "layout": {
-        "tensor_parallel": _whole,
-        "pipeline_parallel": _whole,
-        "data_parallel": _whole,
-        "context_parallel": _whole,
-        "expert_parallel": _whole,
-        "virtual_stages": _whole,
-        "micro_batch_size": _whole,
-        "zero_stage": _whole,
+        "tensor_parallel": _whole_number,
+        "pipeline_parallel": _whole_number,
+        "data_parallel": _whole_number,
+        "context_parallel": _whole_number,
+        "expert_parallel": _whole_number,
+        "virtual_stages": _whole_number,
+        "micro_batch_size": _whole_number,
+        "zero_stage": _whole_number,
         "sequence_parallel": _yes,
         "schedule": str,
     },
     "recompute": {"policy": str},
-    "target": {"framework": str},
     "solver": {"time_limit_seconds": _number},
 }

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from fastapi.responses import HTMLResponse
 
 from service.catalogues import known_devices, known_models
 from service.pages import render
-from service.pages.form import MODEL_FORMS
+from service.pages.asked import as_asked
+from service.pages.form import JSON_FIELD, as_text, fields_of
 from service.problems import Problem
 from service.store.tables import PlanRow
-from solver.request import PlanRequest
+from solver.request import PlanRequest, Policy, ScheduleName
 
-_GIB = 2.0**30
 _START = {
-    "model_form": "name",
-    "model.name": "llama-3.1-70b",
-    "cluster.device": "H100-SXM5-80GB",
-    "cluster.nodes": "8",
-    "cluster.devices_per_node": "8",
-    "training.sequence_length": "8192",
-    "training.global_batch_size": "512",
+    "model": {"name": "llama-3.1-70b"},
+    "cluster": {"device": "H100-SXM5-80GB", "nodes": 8, "devices_per_node": 8},
+    "training": {"sequence_length": 8192, "global_batch_size": 512},
 }
 
 
@@ -48,40 +42,24 @@ def recent(row: PlanRow) -> Recent:
     return Recent(row.id, row.status, title, row.iteration_seconds, row.gap, row.created_at)
 
 
+def filled(request: PlanRequest | None) -> dict[str, str]:
+    """The form that shows this request, or one to begin with, and the whole as JSON."""
+    given = _START if request is None else as_asked(request)
+    return fields_of(given) | {JSON_FIELD: as_text(given)}
+
+
 def page(
     plans: list[Recent], fields: Mapping[str, str], problem: Problem | None = None
 ) -> HTMLResponse:
-    """The page; ``fields`` fill the form where they are given."""
+    """The page; ``fields`` fill the form."""
     return render.page(
         "make.html",
         status_code=200 if problem is None else 422,
-        fields=dict(fields) or _START,
+        fields=dict(fields),
         problems=problem.parts if problem else [],
         models=known_models().models,
         devices=known_devices().devices,
+        schedules=[(name.value, name.value) for name in ScheduleName],
+        policies=[(name.value, name.value) for name in Policy],
         plans=plans,
     )
-
-
-def fields_of(request: PlanRequest) -> dict[str, str]:
-    """The form that makes this request."""
-    given: dict[str, Any] = request.model_dump(mode="json", exclude_defaults=True)
-    form = next(name for name in MODEL_FORMS if getattr(request.model, name) is not None)
-    value = given["model"][form]
-    fields = {
-        "model_form": form,
-        f"model.{form}": value if isinstance(value, str) else json.dumps(value, indent=2),
-    }
-    for part in ("cluster", "training", "layout", "recompute", "target", "solver"):
-        for name, value in (given.get(part) or {}).items():
-            if isinstance(value, str | int | float):
-                fields[f"{part}.{name}"] = _written(value)
-    if request.cluster.memory_bytes is not None:
-        fields["cluster.memory_gib"] = _written(request.cluster.memory_bytes / _GIB)
-    return fields
-
-
-def _written(value: str | float) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)

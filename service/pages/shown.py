@@ -9,6 +9,7 @@ from service import titles
 from service.console.layouts import layout_in_full
 from service.console.recipes import Recipes
 from service.pages import words
+from service.pages.asked import as_asked
 from service.pages.lost import Lost, lost
 from service.replay import Replay, replay
 from solver.plan import Plan
@@ -106,11 +107,7 @@ class ShownPlan:
     @cached_property
     def request_json(self) -> str:
         """The request without what is left to its default."""
-        return json.dumps(
-            self.request.model_dump(mode="json", exclude_defaults=True),
-            indent=2,
-            ensure_ascii=False,
-        )
+        return json.dumps(as_asked(self.request), indent=2, ensure_ascii=False)
 
 
 @lru_cache(maxsize=64)

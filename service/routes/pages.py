@@ -13,7 +13,7 @@ from service import reading
 from service.context import intake_of, settings_of, store_of
 from service.jobs.intake import Asked
 from service.pages import compare_page, guides, make_page
-from service.pages.form import request_of
+from service.pages.form import JSON_FIELD, as_text, fields_of, pasted_request, request_of
 from service.pages.origin import refuse_foreign_forms
 from service.pages.page_route import PageRoute
 from service.pages.shown import ShownPlan, shown
@@ -35,8 +35,8 @@ async def first_page(request: Request, like: str | None = None) -> Response:
     def rendered() -> Response:
         with store_of(request).reading() as session:
             known = plans.request_of(session, like) if like else None
-        fields = make_page.fields_of(PlanRequest.model_validate_json(known)) if known else {}
-        return make_page.page(_recent(store_of(request)), fields)
+        asked = PlanRequest.model_validate_json(known) if known else None
+        return make_page.page(_recent(store_of(request)), make_page.filled(asked))
 
     return await to_thread.run_sync(rendered)
 
@@ -47,7 +47,7 @@ async def make(request: Request) -> Response:
     fields = await _fields(request, settings_of(request))
     try:
         stored = await intake_of(request).plan(
-            Asked(reading.validate(PlanRequest, request_of(fields)))
+            Asked(reading.validate(PlanRequest, _request_of(fields)))
         )
     except ProblemError as error:
         found = error.problem
@@ -59,16 +59,16 @@ async def make(request: Request) -> Response:
 
 @router.post("/check", dependencies=[Depends(refuse_foreign_forms)])
 async def check(request: Request) -> Response:
-    """What is wrong with the form so far, field by field; and the request that it makes."""
+    """What is wrong so far, field by field; and the other side: the JSON, or the form's fields."""
     fields = await _fields(request, settings_of(request))
-    made: dict[str, Any] | None = None
+    said: dict[str, Any] = {"json": None, "fields": None, "problems": []}
     try:
-        made = request_of(fields)
+        made = _request_of(fields)
+        said |= {"json": as_text(made), "fields": fields_of(made)}
         await intake_of(request).check(Asked(reading.validate(PlanRequest, made)))
     except ProblemError as error:
-        parts = [part.model_dump() for part in error.problem.parts]
-        return JSONResponse({"request": made, "problems": parts})
-    return JSONResponse({"request": made, "problems": []})
+        said["problems"] = [part.model_dump() for part in error.problem.parts]
+    return JSONResponse(said)
 
 
 @router.get("/compare")
@@ -105,6 +105,13 @@ async def read_guide(name: str) -> Response:
     return found
 
 
+def _request_of(fields: dict[str, str]) -> dict[str, Any]:
+    """The request of the side that was written in: of the JSON, or of the form over it."""
+    if fields.get("from") == JSON_FIELD:
+        return pasted_request(fields.get(JSON_FIELD, "").strip())
+    return request_of(fields)
+
+
 async def _fields(request: Request, settings: Settings) -> dict[str, str]:
     """The fields of a form that was sent."""
     body = bytearray()
@@ -126,4 +133,4 @@ def _answered(store: Store, plan_id: str) -> ShownPlan | None:
         stored, request = plans.find(session, plan_id), plans.request_of(session, plan_id)
     if stored is None or request is None or stored.answer is None:
         return None
-    return shown(PlanRequest.model_validate_json(request).model_dump_json(), stored.answer)
+    return shown(request, stored.answer)

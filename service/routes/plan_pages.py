@@ -47,10 +47,10 @@ async def read(plan_id: PlanId, view: ViewAsked, request: Request) -> Response:
     def rendered() -> Response:
         stored, asked = _find(store_of(request), plan_id)
         if not stored.finished:
-            return plan_page.waiting(plan_id, stored.status, title(asked))
+            return plan_page.waiting(plan_id, stored.status, title(_parsed(asked)))
         if stored.answer is None:
             failure = Problem.model_validate_json(stored.problem) if stored.problem else None
-            return plan_page.without_answer(plan_id, stored.status, asked, failure)
+            return plan_page.without_answer(plan_id, stored.status, _parsed(asked), failure)
         return plan_page.answered(plan_id, _shown(stored, asked), view, str(request.base_url))
 
     return await to_thread.run_sync(rendered)
@@ -122,16 +122,21 @@ async def cancel(plan_id: PlanId, request: Request) -> Response:
 async def again(plan_id: PlanId, request: Request) -> Response:
     """Ask for a plan once more that was cancelled or failed."""
     _, asked = await to_thread.run_sync(_find, store_of(request), plan_id)
-    await intake_of(request).plan(Asked(asked))
+    await intake_of(request).plan(Asked(_parsed(asked)))
     return RedirectResponse(f"/plans/{plan_id}", status_code=303)
 
 
-def _find(store: Store, plan_id: str) -> tuple[StoredPlan, PlanRequest]:
+def _find(store: Store, plan_id: str) -> tuple[StoredPlan, str]:
+    """The plan, and the request (JSON text) that it answers."""
     with store.reading() as session:
         stored, request = plans.find(session, plan_id), plans.request_of(session, plan_id)
     if stored is None or request is None:
         raise _nothing(f"There is no plan {plan_id!r}.")
-    return stored, PlanRequest.model_validate_json(request)
+    return stored, request
+
+
+def _parsed(request: str) -> PlanRequest:
+    return PlanRequest.model_validate_json(request)
 
 
 def _answered(store: Store, plan_id: str) -> ShownPlan:
@@ -141,9 +146,9 @@ def _answered(store: Store, plan_id: str) -> ShownPlan:
     return _shown(stored, request)
 
 
-def _shown(stored: StoredPlan, request: PlanRequest) -> ShownPlan:
+def _shown(stored: StoredPlan, request: str) -> ShownPlan:
     assert stored.answer is not None
-    return shown(request.model_dump_json(), stored.answer)
+    return shown(request, stored.answer)
 
 
 def _attachment(text: str, media_type: str, name: str) -> Response:

@@ -18,6 +18,15 @@ document.querySelectorAll("[data-copy]").forEach((button) => {
   });
 });
 
+document.querySelectorAll("[data-copy-field]").forEach((button) => {
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    await copyText(document.getElementById(button.dataset.copyField).value);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  });
+});
+
 document.querySelectorAll("[data-copy-address]").forEach((button) => {
   button.hidden = false;
   button.addEventListener("click", async () => {

@@ -1,9 +1,12 @@
-// The form: shows what belongs to the chosen form of model, and checks it as it is filled in.
+// The form and, beside it, the request as JSON: what is written on one side appears on the other, and
+// both are checked meanwhile.
 (() => {
   const form = document.getElementById("make");
   const verdict = document.getElementById("verdict");
   const summary = document.getElementById("problems");
+  const json = document.getElementById("json");
   const PAUSE = 350;
+  let side = "form";
   let waiting = 0;
   let latest = 0;
 
@@ -57,21 +60,28 @@
       : problems.length === 1 ? "One thing is in the way." : `${problems.length} things are in the way.`;
   };
 
-  const showRequest = (request) => {
-    const place = document.getElementById("as-json");
-    place.hidden = !request;
-    if (request) place.querySelector("code").textContent = JSON.stringify(request, null, 2);
+  const fill = (fields) => {
+    [...form.elements].forEach((input) => {
+      if (!input.name || input === json || input.type === "submit") return;
+      if (input.type === "radio") input.checked = input.value === (fields[input.name] || "name");
+      else if (input.name in fields || !input.name.startsWith("model.")) input.value = fields[input.name] || "";
+    });
+    arrange();
   };
 
   const check = async () => {
     const mine = ++latest;
+    const written = side;
+    const body = new URLSearchParams(new FormData(form));
+    if (written === "json") body.set("from", "json");
     try {
-      const answer = await fetch("/check", { method: "POST", body: new URLSearchParams(new FormData(form)) });
+      const answer = await fetch("/check", { method: "POST", body });
       if (mine !== latest || !answer.ok) return;
       const said = await answer.json();
       if (mine !== latest) return;
+      if (written === "json" && said.fields) fill(said.fields);
+      if (written === "form" && said.json) json.value = said.json;
       tell(said.problems);
-      showRequest(said.request);
     } catch {
       verdict.className = "bad";
       verdict.textContent = "The service cannot be reached.";
@@ -82,17 +92,28 @@
     clearTimeout(waiting);
     waiting = setTimeout(check, PAUSE);
   };
-  form.addEventListener("input", () => { arrange(); soon(); });
+  form.addEventListener("input", (event) => {
+    side = event.target === json ? "json" : "form";
+    arrange();
+    soon();
+  });
   form.addEventListener("submit", () => {
+    if (side === "json") {
+      const from = document.createElement("input");
+      Object.assign(from, { type: "hidden", name: "from", value: "json" });
+      form.append(from);
+    }
     verdict.className = "";
     verdict.textContent = "Asking…";
     form.querySelector("button[type=submit]").setAttribute("aria-busy", "true");
   });
   window.addEventListener("pageshow", () => {
     form.querySelector("button[type=submit]").removeAttribute("aria-busy");
+    form.querySelector("input[name=from]")?.remove();
     arrange();
   });
 
+  form.querySelectorAll("[data-noscript]").forEach((button) => { button.hidden = true; });
   arrange();
   if (summary.hidden) check();
   else {

@@ -1,11 +1,13 @@
 // A solve under way: the best plan so far comes down, the proved bound goes up, until they meet.
+// Told by server-sent events; where those do not get through, by asking again and again.
 (() => {
   const plan = document.getElementById("progress").dataset.plan;
-  const picture = document.querySelector("#closing svg");
+  const box = document.getElementById("closing");
+  const picture = box.querySelector("svg");
   const began = performance.now();
   const seen = [];
   const PAUSE = 400;
-  const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [1120, 220, 74, 12, 12, 26];
+  const [HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [230, 74, 14, 16, 26];
   let tag = "";
   let latest = null;
 
@@ -27,45 +29,53 @@
 
   const draw = () => {
     const found = seen.filter((moment) => moment.bound !== null || moment.best !== null);
-    if (found.length < 2) return;
-    document.getElementById("closing").hidden = false;
+    if (!found.length) return;
+    box.hidden = false;
     document.getElementById("closing-legend").hidden = false;
-    const values = found.flatMap((moment) => [moment.best, moment.bound]).filter((value) => value !== null);
+    const width = Math.max(340, box.clientWidth);
+    picture.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
+    const now = { ...found.at(-1), at: performance.now() - began };
+    const steps = [...found, now];
+    const values = steps.flatMap((moment) => [moment.best, moment.bound]).filter((value) => value !== null);
     const top = Math.max(...values) * 1.02;
     const low = Math.min(...values) * 0.98;
-    const last = found.at(-1).at;
-    const x = (at) => LEFT + (at / last) * (WIDTH - LEFT - RIGHT);
+    const x = (at) => LEFT + (at / now.at) * (width - LEFT - RIGHT);
     const y = (value) => TOP + ((top - value) / (top - low || 1)) * (HEIGHT - TOP - BOTTOM);
-    const steps = (key) => found.filter((moment) => moment[key] !== null)
-      .reduce((path, moment, i) => path + (i ? `H${x(moment.at)}V${y(moment[key])}` : `M${x(moment.at)} ${y(moment[key])}`), "");
+    const path = (key) => steps.filter((moment) => moment[key] !== null)
+      .reduce((line, moment, i) => line + (i ? `H${x(moment.at)}V${y(moment[key])}` : `M${x(moment.at)} ${y(moment[key])}`), "");
+    const both = steps.filter((moment) => moment.best !== null && moment.bound !== null);
+    const between = both.length < 2 ? "" : both.reduce((line, moment, i) => line + (i ? `H${x(moment.at)}V${y(moment.best)}` : `M${x(moment.at)} ${y(moment.best)}`), "")
+      + `V${y(both.at(-1).bound)}` + [...both].reverse().reduce((line, moment, i, all) => line + (i ? `V${y(moment.bound)}H${x(moment.at)}` : ""), "") + "z";
     const grid = [0, 0.5, 1].flatMap((share) => {
       const value = low + share * (top - low);
-      return [element("path", { class: "grid", d: `M${LEFT} ${y(value)}H${WIDTH - RIGHT}` }),
+      return [element("path", { class: "grid", d: `M${LEFT} ${y(value)}H${width - RIGHT}` }),
         element("text", { class: "end small", x: LEFT - 8, y: y(value) + 4 }, duration(value))];
     });
     picture.replaceChildren(...grid,
       element("text", { class: "small muted", x: LEFT, y: HEIGHT - 6 }, "0 s"),
-      element("text", { class: "end small muted", x: WIDTH - RIGHT, y: HEIGHT - 6 }, `${duration(last / 1000)} of watching`),
-      element("path", { class: "bound", d: steps("bound") }), element("path", { class: "incumbent", d: steps("best") }));
+      element("text", { class: "end small muted", x: width - RIGHT, y: HEIGHT - 6 }, `${duration(now.at / 1000)} of watching`),
+      element("path", { class: "between", d: between }),
+      element("path", { class: "bound", d: path("bound") }), element("path", { class: "incumbent", d: path("best") }));
   };
 
-  const show = (document_) => {
-    const progress = document_.progress || {};
+  const show = (told) => {
+    const progress = told.progress || {};
     const best = progress.incumbent_seconds ?? null;
     const bound = Number.isFinite(progress.bound_seconds) ? progress.bound_seconds : null;
-    seen.push({ at: performance.now() - began, best, bound });
+    const last = seen.at(-1);
+    if (!last || last.best !== best || last.bound !== bound) seen.push({ at: performance.now() - began, best, bound });
     say("incumbent", best === null ? "—" : duration(best));
     say("bound", bound === null ? "—" : duration(bound));
     say("gap", best === null || bound === null ? "—" : `${Math.max(0, (1 - bound / best) * 100).toPrecision(2)}%`);
-    say("elapsed", duration((performance.now() - began) / 1000));
     if (progress.layouts_total) {
       say("layouts", `${progress.layouts_done} of ${progress.layouts_total}`);
       const share = document.getElementById("share");
       share.max = progress.layouts_total;
       share.value = progress.layouts_done;
     }
-    if (document_.status === "queued") say("said", "Waiting for a free worker.");
+    if (told.status === "queued") say("said", "Waiting for a free worker.");
     else say("said", best === null ? "Looking for a first plan that fits." : "A plan is found; looking for a better one, and closing the proof.");
+    latest = told;
     draw();
   };
 
@@ -77,14 +87,30 @@
         tag = answer.headers.get("ETag") || "";
         const found = await answer.json();
         if (!["queued", "running"].includes(found.status)) { location.reload(); return; }
-        latest = found;
+        show(found);
       }
-      if (latest) show(latest);
     } catch {
       say("said", "The service does not answer; trying again.");
     }
-    say("elapsed", duration((performance.now() - began) / 1000));
     setTimeout(ask, PAUSE);
   };
-  ask();
+
+  const follow = () => {
+    const events = new EventSource(`/v1/plans/${plan}/events`);
+    events.addEventListener("progress", (event) => show(JSON.parse(event.data)));
+    events.addEventListener("finished", () => { events.close(); location.reload(); });
+    events.addEventListener("error", () => {
+      if (events.readyState !== EventSource.CLOSED) {
+        say("said", "The connection is lost; trying again.");
+        return;
+      }
+      ask();
+    });
+  };
+
+  setInterval(() => {
+    say("elapsed", duration((performance.now() - began) / 1000));
+    if (latest) draw();
+  }, PAUSE);
+  follow();
 })();

@@ -25,7 +25,14 @@ def keep(store: Store, request: PlanRequest, answer: str, status: str = "succeed
     now = time.time()
     with store.writing() as session:
         plans.add(session, plan_row(asked, now))
-        plans.finish(session, asked.plan_id, plans.Result(status, answer=answer), now)
+        known = json.loads(answer)
+        result = plans.Result(
+            status,
+            answer=answer,
+            iteration_seconds=known.get("iteration_seconds"),
+            gap=known.get("gap"),
+        )
+        plans.finish(session, asked.plan_id, result, now)
     return asked.plan_id
 
 

@@ -146,6 +146,37 @@ def test_problems_are_told_at_their_field_as_one_types(reader: Watched) -> None:
     expect(reader.page.locator("#verdict")).to_have_text("This can be planned.")
 
 
+def test_form_and_json_write_each_other(reader: Watched) -> None:
+    reader.go("/")
+    page = reader.page
+    fill(page, cluster__nodes="4")
+    expect(page.locator("#json")).to_have_value(re.compile('"nodes": 4'))
+    request = json.loads(page.locator("#json").input_value())
+    request["layout"] = {"tensor_parallel": 4, "interleaving_group": 3}
+    request["model"] = {"megatron_args": FLAGS}
+    page.locator("#json").fill(json.dumps(request))
+    expect(page.locator("[name='layout.tensor_parallel']")).to_have_value("4")
+    expect(page.locator("[name='model.megatron_args']")).to_be_visible()
+    page.locator("#json").fill('{"model": ')
+    expect(page.locator("#json-problem")).not_to_be_empty()
+    expect(page.locator("#json")).to_have_attribute("aria-invalid", "true")
+
+
+def test_a_changed_request_keeps_what_the_form_does_not_show(reader: Watched, origin: str) -> None:
+    first = ask(origin, sample("request") | {"solver": {"relative_gap": 0.03}})
+    reader.go(f"/plans/{first}")
+    reader.page.get_by_role("button", name="Change the request").click()
+    expect(reader.page.locator("#verdict")).to_have_text("This can be planned.")
+    fill(reader.page, training__global_batch_size="12")
+    expect(reader.page.locator("#json")).to_have_value(re.compile('"global_batch_size": 12'))
+    reader.page.get_by_role("button", name="Find the best plan").click()
+    expect(reader.page.locator(".lead")).to_contain_text("One iteration takes")
+    reader.page.get_by_text("The request with curl").click()
+    asked = reader.page.locator("#use pre").last
+    expect(asked).to_contain_text('"relative_gap": 0.03')
+    expect(asked).to_contain_text('"global_batch_size": 12')
+
+
 def test_a_solve_is_watched_until_it_is_done(chromium: Browser, toy_origin: str) -> None:
     with watched(chromium, toy_origin) as reader:
         asked = httpx2.post(f"{toy_origin}/v1/plans", json=asking("sleep-4")).json()["id"]
