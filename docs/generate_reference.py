@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from service.batches.documents import BatchDocument, BatchRequest
 from service.documents import PlanDocument
 from service.problems import Problem
 from service.settings import Settings
@@ -52,6 +53,17 @@ PARTS: tuple[tuple[str, str, type[BaseModel]], ...] = (
         "Evaluations",
         "The answer of `POST /v1/evaluations` and `stagecut evaluate --json`.",
         Evaluation,
+    ),
+    (
+        "Batches",
+        "The body of `POST /v1/batches`. A line of `stagecut batch` is a BatchCase.",
+        BatchRequest,
+    ),
+    (
+        "Results of batches",
+        "The answer of `POST /v1/batches`, `GET /v1/batches/{id}` and the file of "
+        "`stagecut batch --json`.",
+        BatchDocument,
     ),
     (
         "Problems",

@@ -1,4 +1,6 @@
-"""The command line. Exit status: 0 answered, 1 infeasible, 2 bad request, 3 failed.
+"""The command line.
+
+Exit status: 0 answered, 1 infeasible or not as expected, 2 bad request, 3 failed.
 
 Everything heavy is imported by the command that needs it, so that ``--help`` is immediate.
 """
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
     from solver.plan import Evaluation, Plan
     from solver.request import PlanRequest
 
-INFEASIBLE, BAD_REQUEST, FAILED = 1, 2, 3
+INFEASIBLE = NOT_AS_EXPECTED = 1
+BAD_REQUEST, FAILED = 2, 3
 
 app = typer.Typer(
     name="stagecut",
@@ -121,6 +124,46 @@ def evaluate(file: File, as_json: AsJson = False, server: ServerUrl = None) -> N
 
 
 @app.command()
+def batch(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A case as JSON on each line; - reads stdin.")
+    ],
+    junit: Annotated[str | None, typer.Option(metavar="FILE", help="Write a JUnit file.")] = None,
+    summary: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the summary (Markdown) there.")
+    ] = None,
+    json_file: Annotated[
+        str | None,
+        typer.Option("--json", metavar="FILE", help="Write the results, for a later --against."),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BATCH", help="Say what changed since: a --json file, or an id at --server."
+        ),
+    ] = None,
+    name: Annotated[str, typer.Option(help="What the reports call it.")] = "batch",
+    store: StoreUrl = None,
+    server: ServerUrl = None,
+) -> None:
+    """Plan many requests and see whether the plans are as expected; 1 if one is not."""
+    from service.batches import command
+    from service.batches.summary import summary as markdown
+    from service.console.progress import CountLine
+
+    if store and server:
+        raise typer.BadParameter("give --store or --server, not both")
+    with _problems_as_exit_status(False):
+        text = _bytes(file)
+        with CountLine(_stderr()) as progress:
+            done = command.run(text, name, command.Where(server, store), against, progress)
+        command.write_reports(done, junit, summary, json_file)
+        if summary is None:
+            _print(markdown(done))
+        raise typer.Exit(0 if done.passed else NOT_AS_EXPECTED)
+
+
+@app.command()
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 picks one.")] = 8000,
@@ -210,17 +253,21 @@ def main() -> None:
 
 def _read(file: str) -> PlanRequest:
     """The request in ``file``."""
-    from service.problems import ProblemError, problem
     from service.reading import parse, validate
     from solver.request import PlanRequest
 
+    return validate(PlanRequest, parse(_bytes(file)))
+
+
+def _bytes(file: str) -> bytes:
+    from service.problems import ProblemError, problem
+
     try:
-        text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
         raise ProblemError(
             problem(400, "no-input", "The file cannot be read", f"{file}: {error.strerror}.")
         ) from None
-    return validate(PlanRequest, parse(text))
 
 
 def _print_answer(request: PlanRequest, answer: Plan | Evaluation, as_json: bool) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 import httpx2
 from pydantic import BaseModel
 
+from service.batches.documents import BatchDocument, BatchRequest, CaseStatus
 from service.documents import (
     DeviceList,
     Health,
@@ -26,6 +27,8 @@ from solver.plan import Evaluation, Status
 from solver.request import PlanRequest
 
 PlanInput = PlanRequest | Mapping[str, Any]
+BatchInput = BatchRequest | Mapping[str, Any]
+OnDone = Callable[[int, int], None]
 OnProgress = Callable[[Progress], None]
 T = TypeVar("T")
 
@@ -86,6 +89,26 @@ class Client:
     def cancel(self, plan_id: str) -> None:
         """Cancel the plan's solve, or remove the plan if it is over."""
         return self._run(_cancel(plan_id))
+
+    def batch(self, request: BatchInput, on_done: OnDone | None = None) -> BatchDocument:
+        """Ask for a batch and wait until no case is pending, however long that takes."""
+        return self._run(_batch(request, on_done))
+
+    def submit_batch(self, request: BatchInput, wait_seconds: int = 0) -> BatchDocument:
+        """Ask for a batch; cases are pending if they take longer than ``wait_seconds``."""
+        return self._run(_submit_batch(request, wait_seconds))
+
+    def read_batch(self, batch_id: str) -> BatchDocument:
+        """The batch of that id, wherever it stands."""
+        return self._run(_get(f"/v1/batches/{batch_id}", BatchDocument))
+
+    def batch_junit(self, batch_id: str) -> str:
+        """The batch as a JUnit file."""
+        return self._run(_text(f"/v1/batches/{batch_id}/junit"))
+
+    def batch_summary(self, batch_id: str) -> str:
+        """The batch as Markdown."""
+        return self._run(_text(f"/v1/batches/{batch_id}/summary"))
 
     def evaluate(self, request: PlanInput) -> Evaluation:
         """Time and memory of the layout and policy that the request gives."""
@@ -159,6 +182,26 @@ class AsyncClient:
         """Cancel the plan's solve, or remove the plan if it is over."""
         return await self._run(_cancel(plan_id))
 
+    async def batch(self, request: BatchInput, on_done: OnDone | None = None) -> BatchDocument:
+        """Ask for a batch and wait until no case is pending, however long that takes."""
+        return await self._run(_batch(request, on_done))
+
+    async def submit_batch(self, request: BatchInput, wait_seconds: int = 0) -> BatchDocument:
+        """Ask for a batch; cases are pending if they take longer than ``wait_seconds``."""
+        return await self._run(_submit_batch(request, wait_seconds))
+
+    async def read_batch(self, batch_id: str) -> BatchDocument:
+        """The batch of that id, wherever it stands."""
+        return await self._run(_get(f"/v1/batches/{batch_id}", BatchDocument))
+
+    async def batch_junit(self, batch_id: str) -> str:
+        """The batch as a JUnit file."""
+        return await self._run(_text(f"/v1/batches/{batch_id}/junit"))
+
+    async def batch_summary(self, batch_id: str) -> str:
+        """The batch as Markdown."""
+        return await self._run(_text(f"/v1/batches/{batch_id}/summary"))
+
     async def evaluate(self, request: PlanInput) -> Evaluation:
         """Time and memory of the layout and policy that the request gives."""
         return await self._run(_evaluate(request))
@@ -218,6 +261,26 @@ def _submit(request: PlanInput, wait_seconds: int) -> _Steps[PlanDocument]:
     return _read(PlanDocument, response)
 
 
+def _batch(request: BatchInput, on_done: OnDone | None) -> _Steps[BatchDocument]:
+    document = yield from _submit_batch(request, 0)
+    while document.passed is None:
+        if on_done is not None:
+            on_done(len(document.cases) - document.counts[CaseStatus.PENDING], len(document.cases))
+        path = f"/v1/batches/{document.id}"
+        document = yield from _get(path, BatchDocument, pause_seconds=_POLL_SECONDS)
+    return document
+
+
+def _submit_batch(request: BatchInput, wait_seconds: int) -> _Steps[BatchDocument]:
+    headers = {"Prefer": f"wait={wait_seconds}"} if wait_seconds else {}
+    response = yield _Call("POST", "/v1/batches", headers=headers, body=_body(request))
+    return _read(BatchDocument, response)
+
+
+def _text(path: str) -> _Steps[str]:
+    return _good((yield _Call("GET", path))).text
+
+
 def _evaluate(request: PlanInput) -> _Steps[Evaluation]:
     response = yield _Call("POST", "/v1/evaluations", body=_body(request))
     return _read(Evaluation, response)
@@ -241,8 +304,8 @@ def _page(limit: int, cursor: str | None) -> Mapping[str, str | int]:
     return {"limit": limit} | ({"cursor": cursor} if cursor else {})
 
 
-def _body(request: PlanInput) -> Mapping[str, Any]:
-    return request.model_dump(mode="json") if isinstance(request, PlanRequest) else request
+def _body(request: BaseModel | Mapping[str, Any]) -> Mapping[str, Any]:
+    return request.model_dump(mode="json") if isinstance(request, BaseModel) else request
 
 
 def _follow(plan_id: str) -> dict[str, Any]:

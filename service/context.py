@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from anyio import to_thread
 from fastapi import Request
 
 from service import bodies, reading
+from service.batches.documents import BatchRequest
 from service.jobs.intake import Asked, Intake
 from service.settings import Settings
 from service.store import Store
@@ -46,6 +48,17 @@ async def asked_in(request: Request) -> Asked:
     settings = settings_of(request)
     body = await bodies.read_body(request, settings.max_body_bytes, settings.body_seconds)
     return _read_again(body) if len(body) <= _SMALL_BODY else _read(body)
+
+
+async def batch_in(request: Request) -> BatchRequest:
+    """The batch that is the body.
+
+    Raises:
+        ProblemError: The body is none.
+    """
+    settings = settings_of(request)
+    body = await bodies.read_body(request, settings.max_batch_bytes, settings.body_seconds)
+    return await to_thread.run_sync(lambda: reading.validate(BatchRequest, reading.parse(body)))
 
 
 def _read(body: bytes) -> Asked:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +16,7 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from service.batches.documents import BatchRequest
 from service.documents import PlanEvent
 from service.problems import MEDIA_TYPE, Problem
 from service.schema_examples import example_requests, sample, schema_examples
@@ -31,6 +33,11 @@ def json_body(model: type[BaseModel], *, evaluation: bool = False) -> dict[str, 
     An evaluation needs the whole layout, so only the sample that gives it is shown there.
     """
     requests = {"a-small-profile": sample("request")} if evaluation else example_requests()
+    return body_of(model, requests)
+
+
+def body_of(model: type[BaseModel], examples: Mapping[str, Any]) -> dict[str, Any]:
+    """The description of a JSON body with these examples."""
     return {
         "requestBody": {
             "required": True,
@@ -39,7 +46,7 @@ def json_body(model: type[BaseModel], *, evaluation: bool = False) -> dict[str, 
                     "schema": {"$ref": _REFERENCE.format(model=model.__name__)},
                     "examples": {
                         name: {"summary": name.replace("-", " "), "value": value}
-                        for name, value in requests.items()
+                        for name, value in examples.items()
                     },
                 }
             },
@@ -110,6 +117,7 @@ def _described(app: FastAPI) -> dict[str, Any]:
     _, definitions = models_json_schema(
         [
             (PlanRequest, "validation"),
+            (BatchRequest, "validation"),
             (PlanEvent, "serialization"),
             (Problem, "serialization"),
         ],

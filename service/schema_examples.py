@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import BaseModel
 
 import solver
+from service.batches.documents import BatchDocument, BatchRequest
 from service.catalogues import known_devices, known_models
 from service.documents import DeviceList, Health, ModelList, PlanDocument, PlanEvent, PlanList
 from service.problems import Problem
@@ -46,6 +47,22 @@ def sample(name: str) -> Any:
     return json.loads(files("service").joinpath("samples", f"{name}.json").read_text("utf-8"))
 
 
+def example_batch() -> dict[str, Any]:
+    """A batch that runs as it is."""
+    request = sample("request")
+    return {
+        "name": "nightly",
+        "cases": [
+            {"name": "fits", "request": request, "expectations": {"fits": True}},
+            {
+                "name": "fast enough",
+                "request": request,
+                "expectations": {"max_iteration_seconds": 60.0, "max_peak_memory_bytes": 8.0e10},
+            },
+        ],
+    }
+
+
 def schema_examples() -> dict[str, Any]:
     """Schema name to an example of it."""
     found: dict[str, Any] = {}
@@ -66,6 +83,8 @@ def _documents() -> Iterator[tuple[type[BaseModel], Any]]:
     yield PlanDocument, made | {"restriction": _RESTRICTION}
     yield PlanDocument, plan | {"alternatives": [_alternative(plan)]}
     yield PlanEvent, {"id": plan["id"], "status": "running", "progress": _PROGRESS}
+    yield BatchRequest, example_batch()
+    yield BatchDocument, _batch(plan)
     yield Evaluation, sample("evaluation")
     yield Problem, _PROBLEM
     yield PlanList, {"plans": [_summary(plan)], "next": None}
@@ -110,6 +129,29 @@ def _summary(plan: Mapping[str, Any]) -> dict[str, Any]:
         "created_at": 1_796_040_000.0,
         "finished_at": 1_796_040_000.2,
     }
+
+
+def _batch(plan: Mapping[str, Any]) -> dict[str, Any]:
+    case = {
+        "name": "fast enough",
+        "plan_id": plan["id"],
+        "status": "failed",
+        "reasons": ["An iteration takes 61.5 s, more than 60 s."],
+        "fits": True,
+        "iteration_seconds": 61.5,
+    }
+    document = {
+        "id": "9c5b94b1a5b64f27b1c9f21c0d6a1d0e",
+        "name": "nightly",
+        "status": "finished",
+        "created_at": 1_796_040_000.0,
+        "against": "0b0c95f7e7d94a6c8a4a5a0d6a1c2f33",
+        "cases": [case],
+        "changes": ["fast enough: was passed, is failed."],
+    }
+    return document | BatchDocument.model_validate(document).model_dump(
+        mode="json", include={"counts", "passed"}
+    )
 
 
 def _alternative(plan: Mapping[str, Any]) -> dict[str, Any]:

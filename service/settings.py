@@ -68,6 +68,9 @@ class Settings(BaseSettings):
     max_body_bytes: Count = Field(
         default=4 * 2**20, description="A longer request body is refused with 413."
     )
+    max_batch_bytes: Count = Field(
+        default=32 * 2**20, description="The same for the body of a batch."
+    )
     body_seconds: Seconds = Field(
         default=30.0, description="A body that takes longer to arrive is refused with 408."
     )

@@ -18,7 +18,7 @@ def write_report(request: PlanRequest, plan: Plan, file: str) -> None:
     from service.pages import plan_page
     from service.pages.shown import ShownPlan
 
-    _write(file, plan_page.report(plan.id, ShownPlan(request, plan)))
+    write(file, plan_page.report(plan.id, ShownPlan(request, plan)))
 
 
 def write_trace(request: PlanRequest, plan: Plan, file: str) -> None:
@@ -35,10 +35,15 @@ def write_trace(request: PlanRequest, plan: Plan, file: str) -> None:
         raise ProblemError(
             problem(422, "no-timeline", "There is no timeline", "Without a plan nothing is traced.")
         )
-    _write(file, trace(shown.replay, shown.title))
+    write(file, trace(shown.replay, shown.title))
 
 
-def _write(file: str, text: str) -> None:
+def write(file: str, text: str) -> None:
+    """Write a text file.
+
+    Raises:
+        ProblemError: It cannot be written.
+    """
     try:
         Path(file).write_text(text, encoding="utf-8")
     except OSError as error:

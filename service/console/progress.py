@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from threading import Timer
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn
@@ -38,7 +38,7 @@ class ProgressLine:
         self._task = self._bar.add_task("Planning", total=None, said="", visible=False)
         self._timer = Timer(_QUIET_SECONDS, self._appear)
 
-    def __enter__(self) -> ProgressLine:
+    def __enter__(self) -> Self:
         if self._shown:
             self._bar.start()
             self._timer.daemon = True
@@ -63,6 +63,16 @@ class ProgressLine:
 
     def _appear(self) -> None:
         self._bar.update(self._task, visible=True)
+
+
+class CountLine(ProgressLine):
+    """The same for many solves: how many are done."""
+
+    def __call__(self, done: int, of: int) -> None:  # type: ignore[override]
+        """Show how many."""
+        if self._shown:
+            said = f"{done} of {of} cases"
+            self._bar.update(self._task, total=of, completed=done, said=said)
 
 
 def progress_text(progress: Progress, elapsed_seconds: float) -> str:

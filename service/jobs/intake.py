@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from anyio import to_thread
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
 
 from service import titles
 from service.jobs.pool import Outcome, SolverDied, SolverPool
@@ -25,6 +27,9 @@ from service.store.recent import RecentAnswers
 from service.store.tables import PlanRow
 from solver.identity import SOLVER_VERSION, plan_id
 from solver.request import PlanRequest, canonical
+
+_LONGEST_CHUNK = 16
+_FEWEST_CHUNKS = 8  # so that a few solves do not wait for one another
 
 
 @dataclass(frozen=True)
@@ -130,6 +135,22 @@ class Intake:
             self._watch.announce(plan_id)
         return found
 
+    async def accept_all(self, several: Sequence[Asked], terms: Terms, group: str) -> None:
+        """Accept many small plans, which were checked; a chunk of them is one entry of the queue.
+
+        Args:
+            several: What is asked; plans that are there or on their way cost nothing.
+            terms: When they are solved.
+            group: A name of their own for these.
+        """
+        distinct = list({asked.plan_id: asked for asked in several}.values())
+        length = max(1, min(_LONGEST_CHUNK, math.ceil(len(distinct) / _FEWEST_CHUNKS)))
+        for start in range(0, len(distinct), length):
+            together = distinct[start : start + length]
+            chunk = f"{group}:{start}"
+            found = await to_thread.run_sync(self._admit_together, together, terms, chunk)
+            await self._queue.enqueue_many(found[:1])
+
     async def _accepted(self, asked: Asked, terms: Terms, *, checked: bool) -> StoredPlan:
         """Accept the work once, however many ask for it at the same time."""
         key = (asked.plan_id, terms)
@@ -149,27 +170,25 @@ class Intake:
         return stored
 
     def _admit(self, asked: Asked, terms: Terms) -> tuple[StoredPlan, tuple[int, int] | None]:
-        """Write the job, unless the plan is there or on its way; what is to be enqueued of it."""
-        plan_id, rank = asked.plan_id, terms.priority.rank
         try:
             with self._store.writing() as session:
-                now = time.time()
-                stored = plans.find(session, plan_id)
-                if stored is None:
-                    plans.add(session, plan_row(asked, now))
-                elif stored.answer is not None:
-                    return stored, None
-                elif jobs.in_flight(session, plan_id):
-                    return stored, jobs.join(session, plan_id, rank, terms.deadline_at)
-                else:
-                    plans.set_status(session, plan_id, "queued")
-                job_id = jobs.add(session, plan_id, rank, terms.deadline_at, now)
-        except IntegrityError:  # another process was faster
+                return _admitted(session, asked, terms)
+        except IntegrityError:  # another process was faster; now the plan is there
             with self._store.writing() as session:
-                stored = plans.find(session, plan_id)
-                assert stored is not None
-                return stored, jobs.join(session, plan_id, rank, terms.deadline_at)
-        return StoredPlan(plan_id, "queued", None, None), (job_id, rank)
+                return _admitted(session, asked, terms)
+
+    def _admit_together(
+        self, together: Sequence[Asked], terms: Terms, chunk: str
+    ) -> list[tuple[int, int]]:
+        for last_try in (False, True):
+            try:
+                with self._store.writing() as session:
+                    found = [_admitted(session, asked, terms, chunk)[1] for asked in together]
+                return [job for job in found if job is not None]
+            except IntegrityError:
+                if last_try:
+                    raise
+        raise AssertionError
 
     def _find(self, plan_id: str) -> StoredPlan | None:
         with self._store.reading() as session:
@@ -217,6 +236,24 @@ class Intake:
         if refusal.status < 500:
             await self.remove(stored.id)
             raise ProblemError(refusal)
+
+
+def _admitted(
+    session: Session, asked: Asked, terms: Terms, chunk: str | None = None
+) -> tuple[StoredPlan, tuple[int, int] | None]:
+    """Write the job, unless the plan is there or on its way; what is to be enqueued of it."""
+    plan_id, rank, now = asked.plan_id, terms.priority.rank, time.time()
+    stored = plans.find(session, plan_id)
+    if stored is None:
+        plans.add(session, plan_row(asked, now))
+    elif stored.answer is not None:
+        return stored, None
+    elif jobs.in_flight(session, plan_id):
+        return stored, jobs.join(session, plan_id, rank, terms.deadline_at)
+    else:
+        plans.set_status(session, plan_id, "queued")
+    job_id = jobs.add(session, plan_id, rank, terms.deadline_at, now, chunk)
+    return StoredPlan(plan_id, "queued", None, None), (job_id, rank)
 
 
 def plan_row(asked: Asked, now: float) -> PlanRow:

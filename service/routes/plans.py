@@ -6,14 +6,14 @@ import base64
 import binascii
 import hashlib
 import json
-import re
 from typing import Annotated
 
 from anyio import to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from service import prefer
 from service.asking import TERMS, terms_in
-from service.context import asked_in, intake_of, settings_of, store_of
+from service.context import asked_in, intake_of, store_of
 from service.documentation import json_body, problems
 from service.documents import PlanDocument, PlanList, PlanSummary, plan_json
 from service.problems import ProblemError, problem
@@ -24,14 +24,6 @@ from solver.request import PlanRequest
 
 router = APIRouter(prefix="/v1/plans", tags=["plans"])
 
-_PREFER = {
-    "name": "Prefer",
-    "in": "header",
-    "required": False,
-    "schema": {"type": "string", "examples": ["wait=20"]},
-    "description": "`wait=20`: answer with the finished plan if it is done within 20 s.",
-}
-_PREFERRED_WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})", re.IGNORECASE)
 PlanId = Annotated[
     str, Path(description="The plan's id.", max_length=100, pattern="^[0-9A-Za-z_-]+$")
 ]
@@ -50,7 +42,7 @@ PlanId = Annotated[
         },
         **problems(400, 408, 413, 415, 422, 500, 504),
     },
-    openapi_extra=json_body(PlanRequest) | {"parameters": [_PREFER, *TERMS]},
+    openapi_extra=json_body(PlanRequest) | {"parameters": [prefer.PARAMETER, *TERMS]},
 )
 async def ask(request: Request) -> Response:
     """The best plan for the request. A plan that is in the store is answered at once; otherwise
@@ -59,14 +51,10 @@ async def ask(request: Request) -> Response:
     `priority` and `deadline` say when it is solved, not what comes of it: the plan's id does not
     depend on them. Of several who ask for the same plan the most urgent and the latest count.
     """
-    wait = min(
-        _preferred_wait(request.headers.get("prefer")), settings_of(request).max_wait_seconds
-    )
+    wait = prefer.preferred_wait(request)
     terms = terms_in(request)
     stored = await intake_of(request).plan(await asked_in(request), wait, terms)
-    headers = {"Location": f"/v1/plans/{stored.id}"}
-    if wait > 0:
-        headers["Preference-Applied"] = f"wait={wait:g}"
+    headers = {"Location": f"/v1/plans/{stored.id}"} | prefer.applied(wait)
     if not stored.finished:
         headers["Retry-After"] = "1"
         return _json(plan_json(stored), 202, headers)
@@ -148,12 +136,6 @@ def _json(text: str, status: int, headers: dict[str, str]) -> Response:
 def etag(text: str) -> str:
     """The entity tag of a document."""
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:24]}"'
-
-
-def _preferred_wait(prefer: str | None) -> float:
-    """Seconds of ``wait`` in a Prefer header (RFC 7240); whatever cannot be read is ignored."""
-    found = _PREFERRED_WAIT.search(prefer or "")
-    return float(found.group(1)) if found else 0.0
 
 
 def _cursor(place: Place) -> str:

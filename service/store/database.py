@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, make_url
 from sqlalchemy.orm import Session
 
 _WRITES = "stagecut_writes"
@@ -42,9 +42,16 @@ class Store:
 
 
 def _engine(url: str) -> Engine:
-    if make_url(url).get_backend_name() != "sqlite":
+    address = make_url(url)
+    if address.get_backend_name() != "sqlite":
         return create_engine(url, pool_size=10, max_overflow=20, pool_pre_ping=True)
-    engine = create_engine(url, connect_args={"timeout": 15, "check_same_thread": False})
+    arguments = {"timeout": 15, "check_same_thread": False}
+    if address.database in (None, "", ":memory:"):  # gone with its connection: there is one only
+        engine = create_engine(
+            url, connect_args=arguments, poolclass=QueuePool, pool_size=1, max_overflow=0
+        )
+    else:
+        engine = create_engine(url, connect_args=arguments)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine

@@ -140,7 +140,7 @@ def beat(
         .returning(JobRow.id, JobRow.deadline_at)
         .execution_options(synchronize_session=False)
     )
-    return dict(beaten.tuples().all())
+    return {row.id: row.deadline_at for row in beaten}
 
 
 def expire(session: Session, now: float) -> list[str]:

@@ -88,6 +88,16 @@ def standings(session: Session, plan_ids: Collection[str]) -> dict[str, Standing
     }
 
 
+def iteration_seconds_of(session: Session, plan_ids: Collection[str]) -> dict[str, float]:
+    """Iteration times of those of the plans that have succeeded."""
+    rows = session.execute(
+        select(PlanRow.id, PlanRow.iteration_seconds).where(
+            PlanRow.id.in_(plan_ids), PlanRow.iteration_seconds.is_not(None)
+        )
+    )
+    return {plan_id: seconds for plan_id, seconds in rows if seconds}
+
+
 def page(
     session: Session, limit: int, after: Place | None = None, status: str | None = None
 ) -> Sequence[PlanRow]:

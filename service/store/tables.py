@@ -90,3 +90,31 @@ class JobRow(Base):
     started_at: Mapped[float | None] = mapped_column(Double)
     heartbeat_at: Mapped[float | None] = mapped_column(Double)
     finished_at: Mapped[float | None] = mapped_column(Double)
+
+
+class BatchRow(Base):
+    """Many requests that were asked together; its cases say which."""
+
+    __tablename__ = "batches"
+
+    id: Mapped[str] = mapped_column(String(40), primary_key=True)
+    tenant: Mapped[str] = mapped_column(String(100))
+    name: Mapped[str] = mapped_column(String(200))
+    against: Mapped[str | None] = mapped_column(String(40))
+    created_at: Mapped[float] = mapped_column(Double)
+
+
+class BatchCaseRow(Base):
+    """A case of a batch. ``outcome`` is its result, written once when its plan is finished."""
+
+    __tablename__ = "batch_cases"
+
+    batch_id: Mapped[str] = mapped_column(
+        String(40), ForeignKey("batches.id", ondelete="CASCADE"), primary_key=True
+    )
+    number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    name: Mapped[str] = mapped_column(String(200))
+    plan_id: Mapped[str] = mapped_column(String(100))
+    expectations: Mapped[str] = mapped_column(Text)
+    reference_seconds: Mapped[float | None] = mapped_column(Double)
+    outcome: Mapped[str | None] = mapped_column(Text)
