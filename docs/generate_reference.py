@@ -15,9 +15,11 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from service.batches.documents import BatchDocument, BatchRequest
+from service.clusters import ClusterDocument, ClusterImport
 from service.documents import PlanDocument
 from service.problems import Problem
 from service.settings import Settings
+from solver.cluster.readers.read import FORMATS
 from solver.plan import Evaluation
 from solver.request import PlanRequest
 
@@ -64,6 +66,19 @@ PARTS: tuple[tuple[str, str, type[BaseModel]], ...] = (
         "The answer of `POST /v1/batches`, `GET /v1/batches/{id}` and the file of "
         "`stagecut batch --json`.",
         BatchDocument,
+    ),
+    (
+        "Cluster imports",
+        "The body of `POST /v1/clusters`; `stagecut cluster import` has an option for every field. "
+        "Formats: " + ", ".join(f"`{name}`" for name in FORMATS) + ".",
+        ClusterImport,
+    ),
+    (
+        "Clusters",
+        "The answer of `POST /v1/clusters`, `GET /v1/clusters/{id}` and "
+        "`stagecut cluster import --json`. Its `topology` may stand in a request's "
+        "`cluster.topology`.",
+        ClusterDocument,
     ),
     (
         "Problems",

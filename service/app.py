@@ -12,7 +12,16 @@ from service import documentation, error_handlers
 from service.jobs import engine
 from service.migrate import migrate
 from service.pages import site
-from service.routes import batches, devices, evaluations, health, models, plan_events, plans
+from service.routes import (
+    batches,
+    clusters,
+    devices,
+    evaluations,
+    health,
+    models,
+    plan_events,
+    plans,
+)
 from service.settings import Settings
 from service.store import Store
 from service.version import VERSION
@@ -45,7 +54,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.settings = in_use
     error_handlers.install(app)
-    for route in (plans, plan_events, batches, evaluations, models, devices, health):
+    for route in (plans, plan_events, batches, evaluations, clusters, models, devices, health):
         app.include_router(route.router)
     documentation.install(app)
     site.install(app)

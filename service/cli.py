@@ -7,24 +7,28 @@ Everything heavy is imported by the command that needs it, so that ``--help`` is
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+from service import cluster_commands
+from service.command_line import (
+    FAILED,
+    INFEASIBLE,
+    NOT_AS_EXPECTED,
+    AsJson,
+    ServerUrl,
+    StoreUrl,
+    problems_as_exit_status,
+    read_file,
+    show,
+)
 
-    from service.problems import Problem
+if TYPE_CHECKING:
+    from rich.console import Console
+
     from solver.plan import Evaluation, Plan
     from solver.request import PlanRequest
-
-INFEASIBLE = NOT_AS_EXPECTED = 1
-BAD_REQUEST, FAILED = 2, 3
 
 app = typer.Typer(
     name="stagecut",
@@ -35,16 +39,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-File = Annotated[str, typer.Argument(metavar="FILE", help="The request as JSON; - reads stdin.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
-ServerUrl = Annotated[
-    str | None, typer.Option("--server", metavar="URL", help="Ask this service instead.")
-]
-StoreUrl = Annotated[
-    str | None,
-    typer.Option("--store", metavar="URL", help="Look in, and add to, this database."),
-]
+app.add_typer(cluster_commands.app)
 
+File = Annotated[str, typer.Argument(metavar="FILE", help="The request as JSON; - reads stdin.")]
 HtmlFile = Annotated[
     str | None, typer.Option("--html", metavar="FILE", help="Write the plan as a page to look at.")
 ]
@@ -71,7 +68,7 @@ def plan(
 
     if store and server:
         raise typer.BadParameter("give --store or --server, not both")
-    with _problems_as_exit_status(as_json):
+    with problems_as_exit_status(as_json):
         request = _read(file)
         with ProgressLine(_stderr()) as progress:
             if server:
@@ -92,7 +89,7 @@ def plan(
         if timeline and not as_json:
             from service.console.timeline import Timeline
 
-            _print(Timeline(answer))
+            show(Timeline(answer))
         if html:
             from service.console.files import write_report
 
@@ -107,7 +104,7 @@ def plan(
 @app.command()
 def evaluate(file: File, as_json: AsJson = False, server: ServerUrl = None) -> None:
     """Say how long a given layout and policy take, and whether they fit."""
-    with _problems_as_exit_status(as_json):
+    with problems_as_exit_status(as_json):
         request = _read(file)
         if server:
             from service.client import Client
@@ -153,13 +150,13 @@ def batch(
 
     if store and server:
         raise typer.BadParameter("give --store or --server, not both")
-    with _problems_as_exit_status(False):
-        text = _bytes(file)
+    with problems_as_exit_status(False):
+        text = read_file(file)
         with CountLine(_stderr()) as progress:
             done = command.run(text, name, command.Where(server, store), against, progress)
         command.write_reports(done, junit, summary, json_file)
         if summary is None:
-            _print(markdown(done))
+            show(markdown(done))
         raise typer.Exit(0 if done.passed else NOT_AS_EXPECTED)
 
 
@@ -175,7 +172,7 @@ def serve(
     """Start the service."""
     from service.serve import serve as run
 
-    with _problems_as_exit_status(False):
+    with problems_as_exit_status(False):
         run(host, port, _read(first) if first else None)
 
 
@@ -196,8 +193,8 @@ def health(
     """Ask a service whether it is up."""
     from service.client import Client
 
-    with _problems_as_exit_status(False), Client(server, timeout_seconds=5.0) as client:
-        _print(client.health().status)
+    with problems_as_exit_status(False), Client(server, timeout_seconds=5.0) as client:
+        show(client.health().status)
 
 
 @app.command()
@@ -207,7 +204,7 @@ def models(as_json: AsJson = False) -> None:
     from service.console.catalogues import models_table
 
     known = known_models()
-    _print(known.model_dump_json(indent=2) if as_json else models_table(known.models))
+    show(known.model_dump_json(indent=2) if as_json else models_table(known.models))
 
 
 @app.command()
@@ -217,7 +214,7 @@ def devices(as_json: AsJson = False) -> None:
     from service.console.catalogues import devices_table
 
     known = known_devices()
-    _print(known.model_dump_json(indent=2) if as_json else devices_table(known.devices))
+    show(known.model_dump_json(indent=2) if as_json else devices_table(known.devices))
 
 
 @app.command()
@@ -242,7 +239,7 @@ def prune(
     from service.store import Store
 
     store = Store(Settings().database_url)
-    _print(f"{remove(store, days)} plans removed.")
+    show(f"{remove(store, days)} plans removed.")
     store.close()
 
 
@@ -256,36 +253,16 @@ def _read(file: str) -> PlanRequest:
     from service.reading import parse, validate
     from solver.request import PlanRequest
 
-    return validate(PlanRequest, parse(_bytes(file)))
-
-
-def _bytes(file: str) -> bytes:
-    from service.problems import ProblemError, problem
-
-    try:
-        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    except OSError as error:
-        raise ProblemError(
-            problem(400, "no-input", "The file cannot be read", f"{file}: {error.strerror}.")
-        ) from None
+    return validate(PlanRequest, parse(read_file(file)))
 
 
 def _print_answer(request: PlanRequest, answer: Plan | Evaluation, as_json: bool) -> None:
     if as_json:
-        _print(answer.model_dump_json(indent=2))
+        show(answer.model_dump_json(indent=2))
     else:
         from service.console.answers import page
 
-        _print(page(request, answer))
-
-
-def _print(shown: RenderableType) -> None:
-    from rich.console import Console
-
-    if isinstance(shown, str):
-        sys.stdout.write(shown + "\n")
-    else:
-        Console(highlight=False).print(shown)
+        show(page(request, answer))
 
 
 def _stderr() -> Console:
@@ -304,37 +281,6 @@ def _exit_status(plan: Plan) -> int:
             return INFEASIBLE
         case _:
             return FAILED
-
-
-@contextmanager
-def _problems_as_exit_status(as_json: bool) -> Iterator[None]:
-    """Print a problem for whoever asked, and end with the status that says whose it is."""
-    from service.problems import ProblemError, from_stagecut_error, problem
-    from solver.errors import StagecutError
-
-    try:
-        yield
-        return
-    except ProblemError as error:
-        found = error.problem
-    except StagecutError as error:
-        found = from_stagecut_error(error)
-    except Exception as error:
-        if not type(error).__module__.startswith("httpx2"):
-            raise
-        found = problem(503, "no-service", "The service cannot be reached", f"{error}")
-    _print_problem(found, as_json)
-    raise typer.Exit(BAD_REQUEST if found.status < 500 else FAILED)
-
-
-def _print_problem(problem: Problem, as_json: bool) -> None:
-    if as_json:
-        _print(json.dumps(json.loads(problem.to_json()), indent=2))
-    for part in problem.parts:
-        where = f"{part.field}: " if part.field else ""
-        sys.stderr.write(f"stagecut: {where}{part.detail}\n")
-        if part.hint:
-            sys.stderr.write(f"  {part.hint}\n")
 
 
 if __name__ == "__main__":

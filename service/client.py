@@ -13,6 +13,7 @@ import httpx2
 from pydantic import BaseModel
 
 from service.batches.documents import BatchDocument, BatchRequest, CaseStatus
+from service.clusters import ClusterDocument, ClusterImport, ClusterList
 from service.documents import (
     DeviceList,
     Health,
@@ -114,6 +115,18 @@ class Client:
         """Time and memory of the layout and policy that the request gives."""
         return self._run(_evaluate(request))
 
+    def import_cluster(self, asked: ClusterImport | Mapping[str, Any]) -> ClusterDocument:
+        """Store a cluster that files describe, by name."""
+        return self._run(_post("/v1/clusters", ClusterDocument, asked))
+
+    def clusters(self) -> ClusterList:
+        """The stored clusters, by name."""
+        return self._run(_get("/v1/clusters", ClusterList))
+
+    def cluster(self, name: str) -> ClusterDocument:
+        """The stored cluster of that name, with every node."""
+        return self._run(_get(f"/v1/clusters/{name}", ClusterDocument))
+
     def models(self) -> ModelList:
         """The catalogue of models."""
         return self._run(_get("/v1/models", ModelList))
@@ -206,6 +219,18 @@ class AsyncClient:
         """Time and memory of the layout and policy that the request gives."""
         return await self._run(_evaluate(request))
 
+    async def import_cluster(self, asked: ClusterImport | Mapping[str, Any]) -> ClusterDocument:
+        """Store a cluster that files describe, by name."""
+        return await self._run(_post("/v1/clusters", ClusterDocument, asked))
+
+    async def clusters(self) -> ClusterList:
+        """The stored clusters, by name."""
+        return await self._run(_get("/v1/clusters", ClusterList))
+
+    async def cluster(self, name: str) -> ClusterDocument:
+        """The stored cluster of that name, with every node."""
+        return await self._run(_get(f"/v1/clusters/{name}", ClusterDocument))
+
     async def models(self) -> ModelList:
         """The catalogue of models."""
         return await self._run(_get("/v1/models", ModelList))
@@ -284,6 +309,12 @@ def _text(path: str) -> _Steps[str]:
 def _evaluate(request: PlanInput) -> _Steps[Evaluation]:
     response = yield _Call("POST", "/v1/evaluations", body=_body(request))
     return _read(Evaluation, response)
+
+
+def _post(path: str, kind: type[Document], body: BaseModel | Mapping[str, Any]) -> _Steps[Document]:
+    plain = body.model_dump(mode="json") if isinstance(body, BaseModel) else body
+    response = yield _Call("POST", path, body=plain)
+    return _read(kind, response)
 
 
 def _cancel(plan_id: str) -> _Steps[None]:

@@ -13,9 +13,10 @@ from fastapi import Request
 
 from service import bodies, reading
 from service.batches.documents import BatchRequest
+from service.clusters import ClusterDocument, unknown_cluster, with_cluster
 from service.jobs.intake import Asked, Intake
 from service.settings import Settings
-from service.store import Store
+from service.store import Store, clusters
 from solver.request import PlanRequest
 
 _SMALL_BODY = 32 * 2**10
@@ -47,7 +48,36 @@ async def asked_in(request: Request) -> Asked:
     """
     settings = settings_of(request)
     body = await bodies.read_body(request, settings.max_body_bytes, settings.body_seconds)
-    return _read_again(body) if len(body) <= _SMALL_BODY else _read(body)
+    asked = _read_again(body) if len(body) <= _SMALL_BODY else _read(body)
+    return Asked(await resolved(request, asked.request)) if asked.request.cluster.name else asked
+
+
+async def resolved(request: Request, asked: PlanRequest) -> PlanRequest:
+    """The plan request with the stored cluster that it names, if any, in the name's place.
+
+    Raises:
+        ProblemError: There is no such cluster.
+    """
+    if asked.cluster.name is None:
+        return asked
+    return with_cluster(asked, await stored_cluster(request, asked.cluster.name))
+
+
+async def stored_cluster(request: Request, name: str) -> ClusterDocument:
+    """The cluster of that name.
+
+    Raises:
+        ProblemError: There is none.
+    """
+
+    def find() -> str | None:
+        with store_of(request).reading() as session:
+            return clusters.find(session, name)
+
+    text = await to_thread.run_sync(find)
+    if text is None:
+        raise unknown_cluster(name)
+    return ClusterDocument.model_validate_json(text)
 
 
 async def batch_in(request: Request) -> BatchRequest:

@@ -54,6 +54,17 @@ def body_of(model: type[BaseModel], examples: Mapping[str, Any]) -> dict[str, An
     }
 
 
+def body_of(model: type[BaseModel]) -> dict[str, Any]:
+    """The description of a JSON body without examples of its own."""
+    _bodies.add(model)
+    schema = {"$ref": _REFERENCE.format(model=model.__name__)}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+_bodies: set[type[BaseModel]] = set()
+"""The bodies that routes read themselves, so that FastAPI does not describe them."""
+
+
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The descriptions of these statuses as problem documents."""
     schema = {"$ref": _REFERENCE.format(model=Problem.__name__)}
@@ -119,6 +130,7 @@ def _described(app: FastAPI) -> dict[str, Any]:
             (PlanRequest, "validation"),
             (BatchRequest, "validation"),
             (PlanEvent, "serialization"),
+            *((body, "validation") for body in sorted(_bodies, key=lambda body: body.__name__)),
             (Problem, "serialization"),
         ],
         ref_template=_REFERENCE,

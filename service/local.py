@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from service.clusters import ClusterDocument, unknown_cluster, with_cluster
 from service.console.standard_output import kept_for_answers
 from service.jobs.intake import Asked, plan_row
 from service.migrate import migrate
-from service.store import Store, plans
+from service.store import Store, clusters, plans
 from solver.plan import Plan
 from solver.request import PlanRequest
 
@@ -18,10 +19,10 @@ def plan_with_store(
     request: PlanRequest, url: str, progress: Callable[[Any], None] | None = None
 ) -> Plan:
     """The plan from the store at ``url``, or else solved here and stored there."""
-    asked = Asked(request)
     store = Store(url)
     try:
         migrate(store)
+        asked = Asked(_resolved(store, request))
         with store.reading() as session:
             stored = plans.find(session, asked.plan_id)
         if stored is not None and stored.answer is not None:
@@ -29,11 +30,23 @@ def plan_with_store(
         from solver import planner
 
         with kept_for_answers():
-            plan = planner.plan(request, progress=progress)
+            plan = planner.plan(asked.request, progress=progress)
         _keep(store, asked, plan)
         return plan
     finally:
         store.close()
+
+
+def _resolved(store: Store, request: PlanRequest) -> PlanRequest:
+    """The request with the stored cluster that it names in the name's place."""
+    name = request.cluster.name
+    if name is None:
+        return request
+    with store.reading() as session:
+        text = clusters.find(session, name)
+    if text is None:
+        raise unknown_cluster(name)
+    return with_cluster(request, ClusterDocument.model_validate_json(text))
 
 
 def _keep(store: Store, asked: Asked, plan: Plan) -> None:

@@ -20,6 +20,13 @@ from pydantic import BaseModel
 import solver
 from service.batches.documents import BatchDocument, BatchRequest
 from service.catalogues import known_devices, known_models
+from service.clusters import (
+    ClusterDocument,
+    ClusterImport,
+    ClusterList,
+    ClusterSummary,
+    imported,
+)
 from service.documents import DeviceList, Health, ModelList, PlanDocument, PlanEvent, PlanList
 from service.problems import Problem
 from service.version import VERSION
@@ -93,6 +100,14 @@ def _documents() -> Iterator[tuple[type[BaseModel], Any]]:
         DeviceList,
         known_devices().model_dump(mode="json")
         | {"devices": known_devices().model_dump(mode="json")["devices"][:1]},
+    )
+    cluster = imported(ClusterImport.model_validate(sample("cluster_import")))
+    document = cluster.model_dump(mode="json")
+    yield ClusterImport, sample("cluster_import")
+    yield ClusterDocument, document
+    yield (
+        ClusterList,
+        {"clusters": [{name: document[name] for name in ClusterSummary.model_fields}]},
     )
     yield Health, {"status": "ok", "version": VERSION, "solver_version": SOLVER_VERSION}
 

@@ -182,7 +182,7 @@ def _of_architecture(
             implementation=implementation,
         ),
         work=lambda layout: work(model, cluster, training, layout),
-        notes=_fabric_notes(request, cluster),
+        notes=[*cluster.notes, *_fabric_notes(request, cluster)],
     )
 
 

@@ -135,7 +135,11 @@ class Cluster(Strict):
     inter_node_bytes_per_second: (
         Annotated[float, Field(gt=0, le=1e15, allow_inf_nan=False)] | None
     ) = Field(default=None, description="Per device, one direction; overrides `fabric`.")
-    topology: JsonValue = Field(default=None, description="An imported topology file.")
+    topology: JsonValue = Field(
+        default=None,
+        description="A topology file as text, or the value of a JSON one; the format is "
+        "recognised.",
+    )
     stage_devices: list[StageDevice] | None = Field(
         default=None,
         min_length=1,

@@ -166,7 +166,11 @@ def test_every_command_exists_with_its_options() -> None:
                 continue
             name, arguments = words[1], words[2:]
             assert name in group.commands, f"{named(page)}: {line}"
-            known = {option for p in group.commands[name].params for option in p.opts}
+            command = group.commands[name]
+            if isinstance(command, typer.core.TyperGroup):
+                assert arguments[0] in command.commands, f"{named(page)}: {line}"
+                command, arguments = command.commands[arguments[0]], arguments[1:]
+            known = {option for p in command.params for option in p.opts}
             for argument in arguments:
                 if argument.startswith("--"):
                     assert argument in known, f"{named(page)}: {line}"

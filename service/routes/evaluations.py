@@ -15,7 +15,7 @@ router = APIRouter(prefix="/v1/evaluations", tags=["evaluations"])
 @router.post(
     "",
     summary="Evaluate a given layout and policy",
-    responses={200: {"model": Evaluation}, **problems(400, 408, 413, 415, 422, 500, 504)},
+    responses={200: {"model": Evaluation}, **problems(400, 404, 408, 413, 415, 422, 500, 504)},
     openapi_extra=json_body(PlanRequest, evaluation=True),
 )
 async def evaluate(request: Request) -> Response:

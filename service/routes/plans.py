@@ -40,7 +40,7 @@ PlanId = Annotated[
             "description": "Accepted; the plan will be at `Location`.",
             "headers": {"Location": {"schema": {"type": "string"}}},
         },
-        **problems(400, 408, 413, 415, 422, 500, 504),
+        **problems(400, 404, 408, 413, 415, 422, 500, 504),
     },
     openapi_extra=json_body(PlanRequest) | {"parameters": [prefer.PARAMETER, *TERMS]},
 )

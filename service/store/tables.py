@@ -118,3 +118,13 @@ class BatchCaseRow(Base):
     expectations: Mapped[str] = mapped_column(Text)
     reference_seconds: Mapped[float | None] = mapped_column(Double)
     outcome: Mapped[str | None] = mapped_column(Text)
+
+
+class ClusterRow(Base):
+    """A cluster that requests may name; importing it again replaces it."""
+
+    __tablename__ = "clusters"
+
+    name: Mapped[str] = mapped_column(String(200), primary_key=True)
+    document: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[float] = mapped_column(Double)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from solver import request
 from solver.cluster import fabric
 from solver.cluster.device import Device, device
+from solver.cluster.imported import described
 from solver.errors import BadRequest
 
 
@@ -25,7 +26,8 @@ class Cluster:
 
     ``memory_bytes``: usable bytes per device. ``inter_node_bytes_per_second``: one device's share
     of its node's network, one direction. ``domain_size``: consecutive devices that the fast links
-    join, a multiple of the node where they reach beyond it (72 for NVL72).
+    join, a multiple of the node where they reach beyond it (72 for NVL72). ``notes``: what was
+    assumed of an imported topology.
     """
 
     device: Device
@@ -35,6 +37,7 @@ class Cluster:
     inter_node_bytes_per_second: float
     domain_size: int
     fabric_basis: FabricBasis = FabricBasis.DEVICE_DEFAULT
+    notes: tuple[str, ...] = ()
 
     @property
     def devices(self) -> int:
@@ -43,14 +46,14 @@ class Cluster:
 
 
 def cluster_from_request(asked: request.Cluster) -> Cluster:
-    """The cluster that a request describes by device and node count.
+    """The cluster that a request describes by device and node count, or by its topology.
 
     Raises:
-        BadRequest: ``device``, ``nodes`` or ``devices_per_node`` is missing, or the cluster is
-            given in a form that is not read here.
+        BadRequest: ``device``, ``nodes`` or ``devices_per_node`` is missing, the topology cannot be
+            read, or the cluster is given by a name that only a service knows.
         UnknownName: No such device.
     """
-    _only_known_forms(asked)
+    asked, notes = described(asked)
     unit = _device(asked)
     nodes = _required(asked.nodes, "nodes")
     per_node = _required(asked.devices_per_node, "devices_per_node")
@@ -63,6 +66,7 @@ def cluster_from_request(asked: request.Cluster) -> Cluster:
         inter_node_bytes_per_second=bandwidth,
         domain_size=_domain(unit, nodes, per_node),
         fabric_basis=basis,
+        notes=notes,
     )
 
 
@@ -73,7 +77,8 @@ def memory_capacity(asked: request.Cluster) -> float:
         BadRequest: Neither ``memory_bytes`` nor a device is given.
         UnknownName: No such device.
     """
-    _only_known_forms(asked)
+    if asked.name is not None or asked.topology is not None:
+        asked, _ = described(asked)
     unit = None if asked.device is None else device(asked.device)
     if asked.memory_bytes is not None:
         return asked.memory_bytes
@@ -84,16 +89,6 @@ def memory_capacity(asked: request.Cluster) -> float:
             hint="Give cluster.memory_bytes, or a cluster.device of the catalogue.",
         )
     return unit.memory_bytes
-
-
-def _only_known_forms(asked: request.Cluster) -> None:
-    for form in ("name", "topology"):
-        if getattr(asked, form) is not None:
-            raise BadRequest(
-                f"A cluster given by its {form} cannot be read yet.",
-                field=f"cluster.{form}",
-                hint="Give cluster.device, cluster.nodes and cluster.devices_per_node.",
-            )
 
 
 def _device(asked: request.Cluster) -> Device:

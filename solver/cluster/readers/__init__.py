@@ -1,0 +1,1 @@
+"""Readers of the formats in which schedulers, fabrics and nodes describe themselves."""
