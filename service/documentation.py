@@ -38,6 +38,7 @@ def json_body(model: type[BaseModel], *, evaluation: bool = False) -> dict[str, 
 
 def body_of(model: type[BaseModel], examples: Mapping[str, Any]) -> dict[str, Any]:
     """The description of a JSON body with these examples."""
+    _bodies.add(model)
     return {
         "requestBody": {
             "required": True,
@@ -52,13 +53,6 @@ def body_of(model: type[BaseModel], examples: Mapping[str, Any]) -> dict[str, An
             },
         }
     }
-
-
-def body_of(model: type[BaseModel]) -> dict[str, Any]:
-    """The description of a JSON body without examples of its own."""
-    _bodies.add(model)
-    schema = {"$ref": _REFERENCE.format(model=model.__name__)}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 _bodies: set[type[BaseModel]] = set()

@@ -20,6 +20,7 @@ from service.clusters import (
 from service.context import settings_of, store_of
 from service.documentation import body_of, problems
 from service.problems import ProblemError, from_stagecut_error
+from service.schema_examples import sample
 from service.store import clusters
 from solver.errors import StagecutError
 
@@ -37,7 +38,7 @@ Name = Annotated[str, Path(description="The cluster's name.", max_length=100)]
         201: {"model": ClusterDocument, "description": "Stored."},
         **problems(400, 408, 413, 415, 422),
     },
-    openapi_extra=body_of(ClusterImport),
+    openapi_extra=body_of(ClusterImport, {"a-tree-of-switches": sample("cluster_import")}),
 )
 async def import_cluster(request: Request) -> Response:
     """Reads files about a cluster, from Slurm, Kubernetes, Volcano, topograph, `nvidia-smi`, NCCL
