@@ -36,6 +36,7 @@ class Kind(IntEnum):
     RECOMPUTE = 2
     COMMUNICATION = 3
     OPTIMIZER = 4
+    WEIGHT = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,7 @@ class Bars:
     """What devices do when; arrays of shape (bars,), times in seconds, sorted by start.
 
     ``micro_batch`` is -1 for what happens once per iteration. ``stage`` counts virtual stages.
+    ``Kind.WEIGHT`` are gradients of weights that the schedule makes apart from backward.
     """
 
     kind: Index
@@ -125,11 +127,14 @@ def replay(plan: Plan | Evaluation) -> Replay:
         before_first=[stage.gather_seconds for stage in stages],
         after_last=[stage.reduction_seconds for stage in stages],
         step=[stage.step_seconds for stage in stages],
+        weight=[stage.weight_gradient_seconds for stage in stages],
     )
     simulation = simulate(schedule_graph(schedule), times)
     cycle = np.zeros(schedule.devices)
     for position, stage in enumerate(stages):
-        cycle[schedule.device(position)] += stage.forward_seconds + stage.backward_seconds
+        cycle[schedule.device(position)] += (
+            stage.forward_seconds + stage.backward_seconds + stage.weight_gradient_seconds
+        )
     return Replay(
         devices=schedule.devices,
         virtual_stages=schedule.virtual_stages,
@@ -156,16 +161,17 @@ def schedule_of(layout: LayoutAnswer, micro_batches: int) -> Schedule:
 def _bars(schedule: Schedule, simulation: Simulation, stages: Sequence[Stage]) -> Bars:
     graph = simulation.graph
     work, stage, micro_batch = graph.tasks.T
+    # Of pipelines side by side the second takes the micro-batches after those of the first.
+    micro_batch = micro_batch + schedule.passes * (stage // schedule.depth)
     end = simulation.ends[: graph.nodes, 0]
-    forward = np.array([stage.forward_seconds for stage in stages])[stage]
-    backward = np.array([stage.backward_seconds for stage in stages])[stage]
+    lasts = _durations(simulation)
     again = np.array([stage.recompute_seconds for stage in stages])[stage]
-    start = end - np.where(work == Work.FORWARD, forward, backward)
+    start = end - lasts
     is_backward = work == Work.BACKWARD
-    rebuilt = np.where(is_backward, start + np.minimum(again, backward), start)
+    rebuilt = np.where(is_backward, start + np.minimum(again, lasts), start)
     rebuilds = rebuilt > start
     rows = [
-        _rows(np.where(is_backward, Kind.BACKWARD, Kind.FORWARD), stage, micro_batch, rebuilt, end),
+        _rows(np.array(_KINDS)[work], stage, micro_batch, rebuilt, end),
         _rows(
             np.full(int(rebuilds.sum()), Kind.RECOMPUTE),
             stage[rebuilds],
@@ -188,6 +194,18 @@ def _bars(schedule: Schedule, simulation: Simulation, stages: Sequence[Stage]) -
     )
 
 
+_KINDS = (Kind.FORWARD, Kind.BACKWARD, Kind.WEIGHT, Kind.RECOMPUTE)
+"""How each kind of work is drawn."""
+
+
+def _durations(simulation: Simulation) -> Floats:
+    """How long each task of the graph lasts."""
+    graph, times = simulation.graph, simulation.times
+    work, stage, _ = graph.tasks.T
+    table = np.stack([times.of_work(kind)[0] for kind in Work])
+    return np.asarray(table[work, stage])
+
+
 _Rows = tuple[Floats, Floats, Floats, Floats, Floats]
 
 
@@ -208,8 +226,9 @@ def _once_per_iteration(schedule: Schedule, simulation: Simulation) -> list[_Row
     every = np.arange(schedule.stages)
     last = simulation.ends[graph.last_of_stage, 0]
     done = last + times.after_last[0]
-    gather = times.before_first[0].copy()
-    gather[schedule.devices :] = 0.0  # only the first pass of a device waits for its gather
+    gather = np.zeros(schedule.stages)  # only the first pass of a device waits for its gather
+    opening = graph.previous[graph.previous >= graph.nodes] - graph.nodes
+    gather[opening] = times.before_first[0][opening]
     update = float(done.max())
     begins = update + np.array(
         [
@@ -249,7 +268,6 @@ def _critical(schedule: Schedule, simulation: Simulation) -> CriticalPath:
         stays = previous < graph.nodes and ends[previous] >= arrival - slack
         node = previous if stays or dependency >= graph.nodes else dependency
     path = np.array(nodes[::-1])
-    work, stage, _ = graph.tasks[path].T
-    lasts = np.where(work == Work.FORWARD, times.forward[0][stage], times.backward[0][stage])
+    stage = graph.tasks[path, 1]
     device = np.array([schedule.device(number) for number in range(schedule.stages)])
-    return CriticalPath(device[stage], ends[path] - lasts, ends[path])
+    return CriticalPath(device[stage], ends[path] - _durations(simulation)[path], ends[path])

@@ -8,6 +8,7 @@ from solver import plan
 from solver.assess import Assessment, DeviceMemory
 from solver.costs.pipeline import Account, PipelineCosts, Work
 from solver.layouts.layout import Layout
+from solver.layouts.schedules import takes_groups
 from solver.partition.stages import Stage
 from solver.recompute.choice import needed_tensors
 from solver.schedules import Schedule
@@ -30,7 +31,7 @@ def layout_answer(layout: Layout) -> plan.LayoutAnswer:
         expert_tensor_parallel=layout.expert_shards,
         interleaving_group=(
             layout.interleaving_group or layout.pipeline_parallel
-            if layout.virtual_stages > 1
+            if takes_groups(layout.schedule, layout.virtual_stages)
             else None
         ),
     )
@@ -105,12 +106,14 @@ def _stage(
         blocks=[(name, len(list(group))) for name, group in itertools.groupby(names)],
         forward_seconds=time.forward,
         backward_seconds=time.backward,
+        weight_gradient_seconds=time.weight,
         recompute_seconds=time.recompute,
         hidden_recompute_seconds=time.hidden,
         gather_seconds=time.before_first,
         reduction_seconds=time.after_last,
         step_seconds=time.step,
         kept_bytes=sum(part.kept_bytes for part in stage.parts),
+        waiting_bytes=assessment.waiting_bytes[position],
         in_flight=assessment.in_flight[position],
         peak_memory_bytes=memory.total,
         memory_limit_bytes=assessment.capacities[schedule.device(position)],

@@ -64,9 +64,11 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Assessment:
-    """The exact time and memory of a plan; memory is by device, ``times`` by stage.
+    """The exact time and memory of a plan.
 
-    ``capacities``: the usable bytes of every device.
+    ``memory``, ``allocated`` and ``capacities``, the usable bytes, are by device; ``times``,
+    ``in_flight`` and ``waiting_bytes``, what waits with one micro-batch's gradients of weights
+    where they are made apart, are by stage.
     """
 
     makespan: float
@@ -74,6 +76,7 @@ class Assessment:
     memory: tuple[DeviceMemory, ...]
     allocated: tuple[Allocated, ...]
     in_flight: tuple[int, ...]
+    waiting_bytes: tuple[float, ...]
     seconds: Seconds
     capacities: tuple[float, ...]
 
@@ -117,6 +120,7 @@ def assess(costs: PipelineCosts, schedule: Schedule, stages: tuple[Stage, ...]) 
             for device in range(schedule.devices)
         ),
         in_flight=tuple(schedule.in_flight(stage) for stage in range(schedule.stages)),
+        waiting_bytes=tuple(_waiting_bytes(costs, schedule, stage) for stage in stages),
         seconds=_seconds(costs, schedule, stages, times, makespan, sends),
         capacities=tuple(costs.at(device).capacity_bytes for device in range(schedule.devices)),
     )
@@ -178,9 +182,7 @@ def _device_memory(
     for stage in mine:
         here = order[:, 1] == stage
         kept = sum(part.kept_bytes for part in stages[stage].parts)
-        waits = 0.0
-        if schedule.splits_backward:
-            waits = sum(block.weight_held_bytes for block in _blocks(costs, stages[stage]))
+        waits = _waiting_bytes(costs, schedule, stages[stage])
         alive = np.cumsum(here & (work == Work.FORWARD)) - np.cumsum(here & backward)
         waiting = np.cumsum(here & backward) - np.cumsum(here & (work == Work.WEIGHT))
         after += alive * kept + waiting * waits
@@ -207,6 +209,13 @@ def _device_memory(
     )
 
 
+def _waiting_bytes(costs: PipelineCosts, schedule: Schedule, stage: Stage) -> float:
+    """What the gradients of weights of one micro-batch wait with, if they are made apart."""
+    if not schedule.splits_backward:
+        return 0.0
+    return sum(block.weight_held_bytes for block in _blocks(costs, stage))
+
+
 def _buffer(costs: PipelineCosts, stage: Stage) -> tuple[float, float]:
     """Recompute and working bytes of the block of the stage that needs most of both together.
 
@@ -230,7 +239,7 @@ def _seconds(
     makespan: float,
     sends: float,
 ) -> Seconds:
-    n, devices = schedule.micro_batches, schedule.devices
+    n, devices = schedule.passes, schedule.devices
     by_account = dict.fromkeys(Account, 0.0)
     for position, stage in enumerate(stages):
         for block in _blocks(costs.at(schedule.device(position)), stage):

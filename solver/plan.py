@@ -125,6 +125,11 @@ class Stage(Answer):
     )
     forward_seconds: float = Field(description="One micro-batch.")
     backward_seconds: float = Field(description="One micro-batch, recompute included.")
+    weight_gradient_seconds: float = Field(
+        default=0.0,
+        description="Gradients of weights of one micro-batch, where the schedule makes them apart "
+        "from backward.",
+    )
     recompute_seconds: float = Field(
         description="What running forward ops again adds to one micro-batch."
     )
@@ -143,6 +148,11 @@ class Stage(Answer):
     )
     kept_bytes: float = Field(
         default=0.0, description="Kept for the backward of one micro-batch, inputs included."
+    )
+    waiting_bytes: float = Field(
+        default=0.0,
+        description="Held from the end of a micro-batch's backward until its gradients of weights "
+        "are made, where the schedule makes them apart.",
     )
     peak_memory_bytes: float = Field(
         description="What the stage's device needs at most, the reserve included; plans are made "

@@ -19,7 +19,7 @@ from solver.errors import BadRequest
 from solver.explain import explain
 from solver.identity import SOLVER_VERSION, plan_id
 from solver.layouts import Layout
-from solver.partition.even import even_split
+from solver.partition.even import even_stages
 from solver.partition.outcome import Infeasible
 from solver.partition.policy_menu import least_memory_menu, policy_menu
 from solver.partition.stages import Stage, decided_stages, stages_at, with_ample_memory
@@ -165,10 +165,10 @@ def _only(asked: Question) -> Layout:
 
 def _cuts(asked: Question, costs: PipelineCosts, schedule: Schedule) -> tuple[tuple[int, int], ...]:
     """The model's own split where it has one for so many stages, else the even one."""
-    if asked.contents is not None and len(asked.contents) == schedule.stages:
+    if asked.contents is not None and len(asked.contents) == schedule.depth:
         edges = [0, *itertools.accumulate(asked.contents)]
-        return tuple(itertools.pairwise(edges))
-    return even_split(costs, schedule.stages)
+        return tuple(itertools.pairwise(edges)) * (schedule.stages // schedule.depth)
+    return even_stages(costs, schedule)
 
 
 def _stages_under(
@@ -183,7 +183,7 @@ def _stages_under(
     if recompute.policy is Policy.OPTIMAL:
         if schedule.virtual_stages > 1:
             raise BadRequest(
-                "The even split over virtual stages is evaluated with a fixed policy.",
+                "The even split over stages that share devices is evaluated with a fixed policy.",
                 field="recompute.policy",
                 hint="Use none, full, selective, uniform or block.",
             )

@@ -29,6 +29,9 @@ class ScheduleName(StrEnum):
 
     GPIPE = "gpipe"
     ONE_F_ONE_B = "1f1b"
+    ZB_H1 = "zb-h1"
+    ZB_V = "zb-v"
+    CHIMERA = "chimera"
 
 
 class OpKindName(StrEnum):
@@ -45,6 +48,16 @@ class ProfileOp(Strict):
     inputs: list[Name] = Field(default_factory=list, description='"x" or earlier ops.')
     forward_seconds: Seconds = Field(description="One micro-batch.")
     backward_seconds: Seconds = Field(description="One micro-batch, recompute apart.")
+    weight_seconds: Seconds = Field(
+        default=0.0,
+        description="The part of `backward_seconds` that makes the gradients of weights; schedules "
+        "`zb-h1` and `zb-v` run it apart from the rest.",
+    )
+    weight_held_bytes: Bytes = Field(
+        default=0.0,
+        description="What that part reads, held from the end of the backward until it has run: the "
+        "op's input and the gradient of its output.",
+    )
     output_bytes: Bytes = Field(description="Size of the tensor that the op makes.")
     backward_reads: list[Name] = Field(
         default_factory=list, description="Tensors that this op's backward reads."
@@ -214,7 +227,11 @@ class LayoutRequest(Strict):
         default=None,
         description="Sharded over replicas: 1 optimizer (default), 2 also gradients, 3 weights.",
     )
-    schedule: ScheduleName | None = Field(default=None, description="1F1B if absent.")
+    schedule: ScheduleName | None = Field(
+        default=None,
+        description="1F1B if absent, interleaved over several `virtual_stages`. `zb-v` has two, "
+        "others one.",
+    )
     expert_tensor_parallel: Count | None = Field(
         default=None, description="Devices that share each expert; as `tensor_parallel` if absent."
     )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from solver.costs.pipeline import Block, PipelineCosts
 from solver.errors import SolverFailed
 from solver.plan import Stage
+from solver.verify_orders import Task, device_of, order_of
 from solver.verify_places import check_places, places_anything
 
 TOLERANCE = 1e-9
@@ -41,9 +42,11 @@ def verify(
 
     Args:
         costs: The costs that the answer was computed from.
-        schedule: ``gpipe`` or ``1f1b``; over several stages per device the interleaved one.
-        devices: Pipeline-parallel size; stage i stands on device i mod that.
-        stages: The answer's stages, in model order.
+        schedule: A request's word for it; ``1f1b`` over several stages per device is the
+            interleaved one.
+        devices: Pipeline-parallel size.
+        stages: The answer's stages, in model order; of a schedule that holds the model twice, those
+            of one copy after those of the other.
         iteration_seconds: The answer's claim.
         fits: The answer's claim.
         group: Micro-batches that an interleaved schedule takes through a chunk in a row; 0: as
@@ -52,15 +55,26 @@ def verify(
     Raises:
         SolverFailed: If a claim does not hold; the answer must not be given.
     """
-    _check_cover(costs, stages)
-    derived = [_stage(costs.at(at % devices), stage) for at, stage in enumerate(stages)]
+    copies = 2 if schedule == "chimera" else 1
+    depth = len(stages) // copies
+    for copy in range(copies):
+        _check_cover(costs, stages[copy * depth : (copy + 1) * depth])
+    if [stage.blocks for stage in stages[:depth]] != [stage.blocks for stage in stages[-depth:]]:
+        raise SolverFailed("The two copies of the model are not cut alike.")
+    places = [device_of(schedule, position, devices) for position in range(len(stages))]
+    derived = [
+        _stage(costs.at(device), schedule, stage)
+        for device, stage in zip(places, stages, strict=True)
+    ]
     orders = [
-        _order(schedule, device, devices, len(stages) // devices, costs.micro_batches, group)
+        order_of(schedule, device, devices, len(stages) // devices, costs.micro_batches, group)
         for device in range(devices)
     ]
-    ends = _run(orders, derived, costs.send_seconds)
+    ends = _run(schedule, orders, derived, depth, costs.send_seconds)
     total = max(end + stage.reduced for end, stage in zip(ends, derived, strict=True))
-    steps = [sum(stage.updated for stage in derived[device::devices]) for device in range(devices)]
+    steps = [0.0] * devices
+    for place, stage in zip(places, derived, strict=True):
+        steps[place] += stage.updated
     total += max(steps) + costs.fixed_seconds
     _compare("iteration_seconds", iteration_seconds, total)
     peaks = [
@@ -69,7 +83,7 @@ def verify(
     ]
     for position, stage in enumerate(stages):
         name = f"stages[{position}].peak_memory_bytes"
-        _compare(name, stage.peak_memory_bytes, peaks[position % devices])
+        _compare(name, stage.peak_memory_bytes, peaks[places[position]])
     limits = [costs.at(device).capacity_bytes * (1 + TOLERANCE) for device in range(devices)]
     if fits != all(peak <= limit for peak, limit in zip(peaks, limits, strict=True)):
         raise SolverFailed(f"The answer says fits = {fits}; its stages say otherwise.")
@@ -105,24 +119,29 @@ def _blocks(costs: PipelineCosts, stage: Stage) -> list[Block]:
 class _Derived:
     """What one stage costs: seconds of a micro-batch and of the iteration, and bytes."""
 
-    forward: float
-    backward: float
+    seconds: dict[str, float]
     gathered: float
     reduced: float
     updated: float
     states: float
     kept: float
+    waiting: float
     buffer: float
+    splits: bool
 
 
-def _stage(costs: PipelineCosts, stage: Stage) -> _Derived:
+def _stage(costs: PipelineCosts, schedule: str, stage: Stage) -> _Derived:
     named = {block.name: block for block in costs.blocks}
     blocks = _blocks(costs, stage)
-    forward = plain = rerun = kept = buffer = 0.0
+    splits = schedule in ("zb-h1", "zb-v")
+    forward = plain = weights = rerun = kept = waiting = buffer = 0.0
     for entry in stage.recompute:
         block = named[entry.block]
         forward += entry.count * sum(op.forward_seconds for op in block.ops)
         plain += entry.count * sum(op.backward_seconds for op in block.ops)
+        if splits:
+            weights += entry.count * sum(op.weight_seconds for op in block.ops)
+            waiting += entry.count * sum(op.weight_held_bytes for op in block.ops)
         again, held, rebuilt = _block(block, frozenset(entry.recomputed))
         if entry.whole and block.rerun_seconds is not None:
             again = max(again, block.rerun_seconds)
@@ -139,14 +158,15 @@ def _stage(costs: PipelineCosts, stage: Stage) -> _Derived:
     gathered = sum(b.gather_seconds for b in blocks) - costs.gather_overlap * forward
     reduced = sum(b.gradient_seconds for b in blocks) - costs.gradient_overlap * plain
     return _Derived(
-        forward=forward,
-        backward=plain + rerun,
+        seconds={"F": forward, "B": plain - weights + rerun, "W": weights},
         gathered=max(gathered, 0.0),
         reduced=max(reduced, 0.0),
         updated=sum(b.optimizer_seconds for b in blocks),
         states=sum(b.states.total for b in blocks),
         kept=kept,
+        waiting=waiting,
         buffer=buffer,
+        splits=splits,
     )
 
 
@@ -172,61 +192,28 @@ def _block(block: Block, recomputed: frozenset[str]) -> tuple[float, float, floa
     )
 
 
-_Task = tuple[str, int, int]
-"""("F" or "B", stage, micro-batch)."""
-
-
-def _order(
-    schedule: str, device: int, devices: int, chunks: int, n: int, group: int
-) -> list[_Task]:
-    """The fixed order of one device."""
-    size = group or devices
-    if schedule == "gpipe":
-        return [("F", device, m) for m in range(n)] + [("B", device, m) for m in range(n)]
-    if chunks == 1:
-        ahead = min(devices - device, n) - 1
-        forwards = [("F", device, m) for m in range(n)]
-        backwards = [("B", device, m) for m in range(n)]
-    else:
-        ahead = min(2 * (devices - device - 1) + (chunks - 1) * size, n * chunks)
-        groups = [range(start, min(start + size, n)) for start in range(0, n, size)]
-        places = [(chunk, m) for group in groups for chunk in range(chunks) for m in group]
-        forwards = [("F", chunk * devices + device, m) for chunk, m in places]
-        backwards = [("B", (chunks - 1 - chunk) * devices + device, m) for chunk, m in places]
-    order = forwards[:ahead]
-    for turn, backward in enumerate(backwards):
-        if ahead + turn < len(forwards):
-            order.append(forwards[ahead + turn])
-        order.append(backward)
-    return order
-
-
-def _run(orders: list[list[_Task]], stages: list[_Derived], send: float) -> list[float]:
+def _run(
+    schedule: str, orders: list[list[Task]], stages: list[_Derived], depth: int, send: float
+) -> list[float]:
     """When each stage's last task ends, every task run as soon as it may."""
-    devices, last = len(orders), len(stages) - 1
+    devices = len(orders)
     place, clock = [0] * devices, [0.0] * devices
-    ends: dict[_Task, float] = {}
+    ends: dict[Task, float] = {}
     final = [0.0] * len(stages)
     ready = list(range(devices))
     while ready:
         device = ready.pop()
         while place[device] < len(orders[device]):
-            work, stage, m = task = orders[device][place[device]]
-            needs: _Task | None = None
-            if work == "F" and stage > 0:
-                needs = ("F", stage - 1, m)
-            elif work == "B":
-                needs = ("B", stage + 1, m) if stage < last else ("F", stage, m)
+            task = orders[device][place[device]]
+            stage = task[1]
+            needs = _needs(task, depth)
             if needs is not None and needs not in ends:
                 break
-            start = clock[device]
+            start = clock[device] if place[device] else stages[stage].gathered
             if needs is not None:
-                start = max(start, ends[needs] + (send if needs[1] % devices != device else 0.0))
-            if work == "F" and m == 0:
-                start = max(start, stages[stage].gathered)
-            clock[device] = start + (
-                stages[stage].forward if work == "F" else stages[stage].backward
-            )
+                far = device_of(schedule, needs[1], devices) != device
+                start = max(start, ends[needs] + (send if far else 0.0))
+            clock[device] = start + stages[stage].seconds[task[0]]
             ends[task] = final[stage] = clock[device]
             place[device] += 1
             for neighbour in ((device - 1) % devices, (device + 1) % devices):
@@ -237,15 +224,39 @@ def _run(orders: list[list[_Task]], stages: list[_Derived], send: float) -> list
     return final
 
 
-def _peak(order: list[_Task], stages: list[_Derived]) -> float:
-    """States, and the most that any backward of this device finds alive, its buffer included."""
-    alive: dict[int, int] = dict.fromkeys((stage for _, stage, _ in order), 0)
+def _needs(task: Task, depth: int) -> Task | None:
+    """What a task waits for beside its device; ``depth`` stages make one pipeline."""
+    work, stage, m = task
+    if work == "F":
+        return ("F", stage - 1, m) if stage % depth else None
+    if work == "B":
+        return ("B", stage + 1, m) if stage % depth < depth - 1 else ("F", stage, m)
+    return ("B", stage, m)
+
+
+def _peak(order: list[Task], stages: list[_Derived]) -> float:
+    """States, and the most that is alive at once.
+
+    That is when some backward of this device begins, its buffer included, or after a task, where
+    gradients of weights wait.
+    """
+    here = {stage for _, stage, _ in order}
+    alive, waiting = dict.fromkeys(here, 0), dict.fromkeys(here, 0)
+
+    def held() -> float:
+        kept = sum(count * stages[at].kept for at, count in alive.items())
+        return kept + sum(count * stages[at].waiting for at, count in waiting.items())
+
     most = 0.0
     for work, stage, _ in order:
         if work == "F":
             alive[stage] += 1
-            continue
-        held = sum(count * stages[at].kept for at, count in alive.items())
-        most = max(most, held + stages[stage].buffer)
-        alive[stage] -= 1
-    return most + sum(stages[stage].states for stage in alive)
+        elif work == "W":
+            waiting[stage] -= 1
+        else:
+            most = max(most, held() + stages[stage].buffer)
+            alive[stage] -= 1
+            waiting[stage] += 1
+        if stages[stage].splits:
+            most = max(most, held())
+    return most + sum(stages[stage].states for stage in here)

@@ -23,7 +23,7 @@ LEVELS = (
     {"recompute"},
     {"partition"},
     {"memory"},
-    {"plan", "assess", "verify", "verify_places", "baselines", "targets"},
+    {"plan", "assess", "verify", "verify_orders", "verify_places", "baselines", "targets"},
     {"search", "answer", "question", "explain"},
     {"planner"},
 )

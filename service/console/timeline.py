@@ -19,14 +19,16 @@ _STYLES = {
     Kind.RECOMPUTE: "magenta",
     Kind.COMMUNICATION: "cyan",
     Kind.OPTIMIZER: "dim",
+    Kind.WEIGHT: "green",
 }
-_SIGNS = {Kind.RECOMPUTE: "r", Kind.COMMUNICATION: "c", Kind.OPTIMIZER: "o"}
+_SIGNS = {Kind.RECOMPUTE: "r", Kind.COMMUNICATION: "c", Kind.OPTIMIZER: "o", Kind.WEIGHT: "w"}
 _STALL = "."
 _GAP = " ... "
 _LEGEND = (
     "0-9 forward of a micro-batch (last digit), a-j its backward, r recompute, c communication, "
-    "o optimizer, . stall"
+    "{weight}o optimizer, . stall"
 )
+_WEIGHT = "w weight gradients, "
 
 
 class Timeline:
@@ -50,7 +52,9 @@ class Timeline:
                 line.append_text(_row(found, device, tail, seconds))
             yield line
         said = f"A column is {duration(seconds)}, the whole {duration(found.makespan)}."
-        yield Text(f"{said} {_LEGEND}.", style="dim")
+        late = bool((found.bars.kind == Kind.WEIGHT).any())
+        legend = _LEGEND.format(weight=_WEIGHT if late else "")
+        yield Text(f"{said} {legend}.", style="dim")
 
 
 def _name(found: Replay) -> str:

@@ -14,6 +14,7 @@ _COLOURS = {  # names that the format reserves
     Kind.RECOMPUTE: "terrible",
     Kind.COMMUNICATION: "good",
     Kind.OPTIMIZER: "grey",
+    Kind.WEIGHT: "thread_state_runnable",
 }
 
 

@@ -9,12 +9,12 @@ from solver.assess import assess
 from solver.baselines.adapipe import adapipe
 from solver.baselines.sum_and_bottleneck import sum_and_bottleneck
 from solver.costs.pipeline import PipelineCosts
-from solver.partition.even import even_split
+from solver.partition.even import even_stages
 from solver.partition.policy_menu import policy_menu
 from solver.partition.stages import Stage, stages_at, with_ample_memory
 from solver.plan import Baseline
 from solver.request import Policy, Recompute
-from solver.schedules import Schedule
+from solver.schedules import Chimera, Schedule
 
 MOST_RUNS = 500_000
 """Runs beyond which the methods that tabulate them all are left out."""
@@ -29,22 +29,28 @@ def baselines(
     """Each baseline's time and memory under the plan's own layout.
 
     ``none``, ``full`` and ``selective`` are shown whether or not they fit. Methods for one stage
-    per device are left out of interleaved pipelines, those for equal devices out of others, and
-    those that tabulate every run of blocks out of very large ones.
+    per device are left out of pipelines with several, those for equal devices out of others, those
+    that know no late gradients of weights out of schedules that have them, and those that tabulate
+    every run of blocks out of very large pipelines.
     """
     found = {}
     for name, entry in _METHODS.items():
         if schedule.virtual_stages > 1 and not entry.interleaved:
             continue
+        if schedule.splits_backward and not entry.late_weights:
+            continue
         if costs.devices and entry.equal_devices:
+            continue
+        order = entry.order(schedule)
+        if order is None:
             continue
         if entry.tabulates and _table_size(costs, schedule) > MOST_RUNS:
             continue
-        stages = entry.method(costs, schedule)
+        stages = entry.method(costs, order)
         if stages is None:
             found[name] = Baseline(iteration_seconds=None, fits=False, note=entry.note)
             continue
-        judged = assess(costs, schedule, stages)
+        judged = assess(costs, order, stages)
         found[name] = Baseline(
             iteration_seconds=judged.makespan,
             fits=judged.fits,
@@ -66,7 +72,7 @@ def _policy(recompute: Recompute) -> Method:
 
     def method(costs: PipelineCosts, schedule: Schedule) -> Stages:
         ample = with_ample_memory(costs)
-        cuts = even_split(costs, schedule.stages)
+        cuts = even_stages(costs, schedule)
         return stages_at(ample, policy_menu(ample, recompute), schedule, cuts)
 
     return method
@@ -74,7 +80,7 @@ def _policy(recompute: Recompute) -> Method:
 
 def _best_block(costs: PipelineCosts, schedule: Schedule) -> Stages:
     """The even split with the smallest k that fits."""
-    cuts = even_split(costs, schedule.stages)
+    cuts = even_stages(costs, schedule)
     for layers in range(max(stop - start for start, stop in cuts) + 1):
         menu = policy_menu(costs, Recompute(policy=Policy.BLOCK, num_layers=layers))
         stages = stages_at(costs, menu, schedule, cuts)
@@ -84,8 +90,27 @@ def _best_block(costs: PipelineCosts, schedule: Schedule) -> Stages:
 
 
 def _even(costs: PipelineCosts, schedule: Schedule) -> Stages:
-    cuts = even_split(costs, schedule.stages)
+    cuts = even_stages(costs, schedule)
     return stages_at(costs, policy_menu(costs, Recompute()), schedule, cuts)
+
+
+def _chimera(costs: PipelineCosts, schedule: Schedule) -> Stages:
+    """Everything kept if that fits, else every layer in full, whether or not that does."""
+    for policy in (Policy.NONE, Policy.FULL):
+        stages = _policy(Recompute(policy=policy))(costs, schedule)
+        if stages is not None and assess(costs, schedule, stages).fits:
+            break
+    return stages
+
+
+def _both_ways(schedule: Schedule) -> Schedule | None:
+    """Chimera over as many devices and micro-batches, where both are even."""
+    odd = schedule.devices % 2 or schedule.micro_batches % 2
+    return None if odd else Chimera(schedule.devices, schedule.micro_batches)
+
+
+def _same(schedule: Schedule) -> Schedule:
+    return schedule
 
 
 def _sum_and_bottleneck(costs: PipelineCosts, schedule: Schedule) -> Stages:
@@ -99,30 +124,48 @@ class _Entry:
     interleaved: bool = False
     tabulates: bool = False
     equal_devices: bool = False
+    late_weights: bool = False
+    order: Callable[[Schedule], Schedule | None] = _same
 
 
 _METHODS = {
     "none": _Entry(
-        _policy(Recompute(policy=Policy.NONE)), "Even split, everything kept.", interleaved=True
+        _policy(Recompute(policy=Policy.NONE)),
+        "Even split, everything kept.",
+        interleaved=True,
+        late_weights=True,
     ),
     "full": _Entry(
         _policy(Recompute(policy=Policy.FULL)),
         "Even split, every layer recomputed in full (Chen et al. 2016).",
         interleaved=True,
+        late_weights=True,
     ),
     "selective": _Entry(
         _policy(Recompute(policy=Policy.SELECTIVE)),
         "Even split, core attention recomputed (Korthikanti et al. 2022).",
         interleaved=True,
+        late_weights=True,
     ),
     "block": _Entry(
-        _best_block, "Even split, Megatron-LM's block with the fewest layers per stage that fit."
+        _best_block,
+        "Even split, Megatron-LM's block with the fewest layers per stage that fit.",
+        late_weights=True,
     ),
-    "even-split": _Entry(_even, "Even split, the best recompute for each stage."),
+    "even-split": _Entry(
+        _even, "Even split, the best recompute for each stage.", late_weights=True
+    ),
     "adapipe": _Entry(
         adapipe,
         "AdaPipe's knapsack and three-phase recurrence (Sun et al. 2024).",
         equal_devices=True,
+    ),
+    "chimera": _Entry(
+        _chimera,
+        "Two pipelines in opposite directions (Li and Hoefler 2021), even split, every layer "
+        "recomputed in full unless all fits.",
+        equal_devices=True,
+        order=_both_ways,
     ),
     "sum-and-bottleneck": _Entry(
         _sum_and_bottleneck,

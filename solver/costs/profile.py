@@ -131,6 +131,13 @@ def _op(op: ProfileOp, position: int, positions: dict[str, int], path: str) -> O
     for entry, name in enumerate(op.backward_reads):
         if name != _INPUT and name not in positions:
             raise _bad_reference(name, positions, f"{path}.backward_reads[{entry}]", earlier=False)
+    if op.weight_seconds > op.backward_seconds:
+        raise BadRequest(
+            f"weight_seconds, {op.weight_seconds:g}, is a part of backward_seconds, "
+            f"{op.backward_seconds:g}, and cannot be more.",
+            field=f"{path}.weight_seconds",
+            hint="Give backward_seconds with the gradients of weights included.",
+        )
     communication = op.kind is OpKindName.COMMUNICATION
     return Op(
         name=op.name,
@@ -141,6 +148,8 @@ def _op(op: ProfileOp, position: int, positions: dict[str, int], path: str) -> O
         backward_reads=tuple(dict.fromkeys(op.backward_reads)),
         kind=OpKind.COMMUNICATION if communication else OpKind.COMPUTE,
         account=Account.TENSOR_PARALLEL if communication else Account.COMPUTE,
+        weight_seconds=op.weight_seconds,
+        weight_held_bytes=op.weight_held_bytes,
     )
 
 

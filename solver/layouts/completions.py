@@ -11,6 +11,7 @@ from solver.errors import BadRequest
 from solver.layouts.illegal import illegal
 from solver.layouts.layout import Layout
 from solver.layouts.rules import Violation, violations
+from solver.layouts.schedules import virtual_stages
 from solver.layouts.setting import Setting, divisors
 from solver.request import LayoutRequest, Training
 from solver.workload.architecture import Architecture
@@ -162,7 +163,7 @@ def _start(
         context_parallel=asked.context_parallel or 1,
         expert_parallel=asked.expert_parallel or 1,
         data_parallel=asked.data_parallel or 1,
-        virtual_stages=asked.virtual_stages or 1,
+        virtual_stages=virtual_stages(asked),
         micro_batch_size=asked.micro_batch_size or 1,
         sequence_parallel=bool(asked.sequence_parallel),
         zero_stage=1 if asked.zero_stage is None else asked.zero_stage,

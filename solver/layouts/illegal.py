@@ -9,6 +9,7 @@ from typing import Any
 from solver.errors import IllegalLayout
 from solver.layouts.layout import Layout
 from solver.layouts.rules import Violation, violations
+from solver.layouts.schedules import NAMES
 from solver.layouts.setting import Setting, divisors
 
 _BATCH_RULES = frozenset({"batch", "micro-batch"})
@@ -96,7 +97,7 @@ def _values(name: str, setting: Setting) -> Sequence[Any]:
     if name == "sequence_parallel":
         return [False, True]
     if name == "schedule":
-        return ["1f1b", "gpipe"]
+        return NAMES
     if name == "zero_stage":
         return range(4)
     if name == "virtual_stages":

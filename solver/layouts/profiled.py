@@ -5,7 +5,17 @@ from __future__ import annotations
 from solver.errors import BadRequest, IllegalLayout
 from solver.layouts.layout import Layout
 from solver.layouts.rules import MOST_MICRO_BATCHES, MOST_PASSES
-from solver.request import LayoutRequest, ScheduleName
+from solver.layouts.schedules import (
+    NAMES,
+    chunks_misfit,
+    devices_misfit,
+    micro_batches_misfit,
+    suits,
+    takes_groups,
+    virtual_stages,
+)
+from solver.request import LayoutRequest
+from solver.schedules import SCHEDULES
 
 
 def profile_layout(asked: LayoutRequest, blocks: int, micro_batches: int) -> Layout:
@@ -15,8 +25,8 @@ def profile_layout(asked: LayoutRequest, blocks: int, micro_batches: int) -> Lay
 
     Raises:
         BadRequest: ``pipeline_parallel`` is not given; a profile leaves it to the caller.
-        IllegalLayout: More stages than blocks, virtual stages without a pipeline or without an
-            interleaved schedule, or groups of micro-batches that such a schedule cannot take.
+        IllegalLayout: More stages than blocks, virtual stages without a pipeline, or chunks,
+            devices, micro-batches or groups of them that the schedule cannot take.
     """
     stages = asked.pipeline_parallel
     if stages is None:
@@ -25,7 +35,7 @@ def profile_layout(asked: LayoutRequest, blocks: int, micro_batches: int) -> Lay
             field="layout.pipeline_parallel",
             hint=f"Give a number from 1 to {blocks}, the blocks of the profile.",
         )
-    chunks = asked.virtual_stages or 1
+    chunks = virtual_stages(asked)
     if stages > blocks:
         raise IllegalLayout(
             f"The profile has {blocks} blocks, fewer than the {stages} stages.",
@@ -48,7 +58,9 @@ def profile_layout(asked: LayoutRequest, blocks: int, micro_batches: int) -> Lay
             hint=f"Give {min(MOST_MICRO_BATCHES, MOST_PASSES // (stages * chunks))} or fewer; with "
             "a profile it counts micro-batches per pipeline.",
         )
-    if chunks > 1:
+    schedule = "1f1b" if asked.schedule is None else asked.schedule.value
+    _check_schedule(schedule, stages, chunks, micro_batches)
+    if takes_groups(schedule, chunks):
         _check_interleaving(asked, stages, micro_batches)
     return Layout(
         tensor_parallel=asked.tensor_parallel or 1,
@@ -60,19 +72,35 @@ def profile_layout(asked: LayoutRequest, blocks: int, micro_batches: int) -> Lay
         micro_batch_size=asked.micro_batch_size or 1,
         sequence_parallel=bool(asked.sequence_parallel),
         zero_stage=1 if asked.zero_stage is None else asked.zero_stage,
-        schedule="1f1b" if asked.schedule is None else asked.schedule.value,
+        schedule=schedule,
         interleaving_group=asked.interleaving_group or 0,
     )
 
 
+def _check_schedule(schedule: str, stages: int, chunks: int, micro_batches: int) -> None:
+    """As many chunks as the schedule is made for, and halves where it needs them."""
+    broken = chunks_misfit(schedule, chunks)
+    nearest = [name for name in NAMES if suits(name, chunks)]
+    if broken is not None and broken[0] == "virtual_stages":
+        nearest = [str(SCHEDULES[schedule].chunks)]
+    if broken is None:
+        broken = devices_misfit(schedule, stages)
+        nearest = [str(size) for size in (stages - 1, stages + 1) if size]
+    if broken is not None:
+        raise IllegalLayout(broken[1], field=f"layout.{broken[0]}", hint=_nearest(nearest))
+    odd = micro_batches_misfit(schedule, micro_batches)
+    if odd is not None:
+        nearest = [str(size) for size in (micro_batches - 1, micro_batches + 1) if size]
+        raise IllegalLayout(odd, field="training.global_batch_size", hint=_nearest(nearest))
+
+
+def _nearest(values: list[str]) -> str:
+    plural = "s" if len(values) > 1 else ""
+    return f"Nearest legal value{plural}: {' or '.join(values)}."
+
+
 def _check_interleaving(asked: LayoutRequest, stages: int, micro_batches: int) -> None:
     """No group of micro-batches smaller than the pipeline: its order could wait for itself."""
-    if asked.schedule is ScheduleName.GPIPE:
-        raise IllegalLayout(
-            "GPipe has no interleaved form; virtual stages need 1F1B.",
-            field="layout.schedule",
-            hint="Nearest legal value: 1f1b.",
-        )
     group = asked.interleaving_group or stages
     if group >= stages and not 0 < micro_batches % group < stages:
         return
@@ -89,7 +117,5 @@ def _check_interleaving(asked: LayoutRequest, stages: int, micro_batches: int) -
         f"An interleaved schedule takes its micro-batches in rounds of the {stages} pipeline "
         f"stages; {micro_batches} micro-batches are not a multiple.",
         field="training.global_batch_size",
-        hint=f"Nearest legal values: {' or '.join(nearest)}."
-        if len(nearest) > 1
-        else f"Nearest legal value: {nearest[0]}.",
+        hint=_nearest(nearest),
     )

@@ -10,6 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from solver.layouts.layout import Layout
+from solver.layouts.schedules import (
+    chunks_misfit,
+    devices_misfit,
+    micro_batches_misfit,
+    takes_groups,
+)
 from solver.layouts.setting import Setting
 
 MOST_MICRO_BATCHES = 16_384
@@ -145,9 +151,17 @@ def _interleaving(layout: Layout, _: Setting) -> tuple[str, str] | None:
 
 
 def _interleaving_schedule(layout: Layout, _: Setting) -> tuple[str, str] | None:
-    if layout.virtual_stages > 1 and layout.schedule == "gpipe":
-        return "schedule", "GPipe has no interleaved form; virtual stages need 1F1B."
-    return None
+    return chunks_misfit(layout.schedule, layout.virtual_stages)
+
+
+def _even_pipeline(layout: Layout, _: Setting) -> tuple[str, str] | None:
+    return devices_misfit(layout.schedule, layout.pipeline_parallel)
+
+
+def _even_batches(layout: Layout, setting: Setting) -> tuple[str, str] | None:
+    count = layout.micro_batches(setting.global_batch_size)
+    odd = micro_batches_misfit(layout.schedule, count)
+    return None if odd is None else ("micro_batch_size", odd)
 
 
 def _zero(layout: Layout, _: Setting) -> tuple[str, str] | None:
@@ -207,7 +221,7 @@ def _micro_batch(layout: Layout, setting: Setting) -> tuple[str, str] | None:
 
 
 def _interleaving_rounds(layout: Layout, setting: Setting) -> tuple[str, str] | None:
-    if layout.virtual_stages == 1:
+    if not takes_groups(layout.schedule, layout.virtual_stages):
         return None
     count = layout.micro_batches(setting.global_batch_size)
     group = layout.interleaving_group or layout.pipeline_parallel
@@ -294,9 +308,15 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         "interleaving-schedule",
-        "Only 1F1B has an interleaved form.",
+        "A schedule is made for as many chunks per device as it places there.",
         "virtual_stages schedule",
         _interleaving_schedule,
+    ),
+    _rule(
+        "even-pipeline",
+        "Two pipelines in opposite directions pair each device with the one across.",
+        "pipeline_parallel schedule",
+        _even_pipeline,
     ),
     _rule(
         "zero",
@@ -329,6 +349,12 @@ RULES: tuple[Rule, ...] = (
         "An interleaved schedule works in rounds of as many micro-batches as stages.",
         "virtual_stages pipeline_parallel data_parallel micro_batch_size",
         _interleaving_rounds,
+    ),
+    _rule(
+        "even-batches",
+        "Two pipelines in opposite directions take half of the micro-batches each.",
+        "schedule data_parallel micro_batch_size",
+        _even_batches,
     ),
 )
 """All rules, in the order in which they are reported."""

@@ -224,21 +224,30 @@ def plan_bounds(candidates: Candidates, paths: OwnPaths) -> Floats:
     connected = np.isfinite(before) & np.isfinite(after) & alive
     before = np.where(np.isfinite(before), before, 0.0)
     after = np.where(np.isfinite(after), after, 0.0)
-    # Every own-path starts with stage 0's first forward and ends with stage 0's last backward.
-    first = alive[0]
-    ends = np.where(first, candidates.before_first[0], np.inf).min(initial=np.inf)
-    ends += np.where(first, candidates.after_last[0], np.inf).min(initial=np.inf)
+    # Own-paths start with stage 0's first forward; those that return end with its last work.
+    first = np.flatnonzero(alive[0])
+    start, end = 0.0, 0.0
+    if len(first):
+        start = float(candidates.before_first[0].ravel()[first].min())
+        end = float(candidates.after_last[0].ravel()[first].min())
+        end += paths.first_weight * float(candidates.weight[0].ravel()[first].min())
+    down = before
+    if not all(family.returns for family in paths.families):
+        down = sums_before(np.where(alive, forward, np.inf))[:-1, :, None]
+        down = np.where(np.isfinite(down), down, 0.0)
     bound = np.full(passes.shape, -np.inf)
     for family in paths.families:
         value = family.forward[:, None, None] * forward
         value += family.backward[:, None, None] * backward
-        value += before
+        if family.weight.any():
+            value += family.weight[:, None, None] * candidates.weight
+        value += before + end if family.returns else down + candidates.after_last
         if family.after:
             value += family.after * after
         value += family.seconds[:, None, None]
         np.maximum(bound, value, out=bound)
     bound += candidates.step
-    bound += ends
+    bound += start
     bound = np.where(connected, bound, np.inf)
     ahead, behind = bottlenecks_before(bound)[:-1, :, None], bottlenecks_after(bound)[1:, None, :]
     return np.asarray(np.maximum(np.maximum(bound, ahead), behind))

@@ -54,8 +54,10 @@ class DeviceMenu:
             counts: Blocks of every kind per chunk, shape (chunks, kinds).
             states: State bytes of all chunks.
         """
+        waits = counts @ np.array([block.weight_held_bytes for block in self._costs.blocks])
+        held = max(float(np.array(moment.waiting) @ waits) for moment in self._moments)
         for menu in self._menus:
-            found = menu.cheapest(tuple(counts.ravel().tolist()), states, 1)
+            found = menu.cheapest(tuple(counts.ravel().tolist()), states + held, 1)
             if found is not None:
                 parts = self._by_chunk(found)
                 if menu is self._menus[-1] or self._fits(parts, states):

@@ -12,12 +12,18 @@ import itertools
 from collections import Counter
 
 from solver.costs.pipeline import PipelineCosts
+from solver.schedules import Schedule
 
 
 def even_split(costs: PipelineCosts, stages: int) -> tuple[tuple[int, int], ...]:
     """The even split of a model's layers over stages, as runs [start, stop)."""
     ends = frozenset(k for k, block in enumerate(costs.blocks) if not block.checkpointable)
     return even_cuts(costs.sequence, stages, ends)
+
+
+def even_stages(costs: PipelineCosts, schedule: Schedule) -> tuple[tuple[int, int], ...]:
+    """The even split over all stages of a schedule, every copy of the model cut alike."""
+    return even_split(costs, schedule.depth) * (schedule.stages // schedule.depth)
 
 
 def even_cuts(

@@ -80,7 +80,7 @@ class FreeMenu(Menu):
             level = self._levels.at(high)
             absent = ~np.isfinite(self._least[:, high])
             least = np.where(absent, 0.0, self._least[:, high])
-            width = (self._budget - self._values[low] - states) / in_flight
+            width = self._room(self._values[low], counts, states, in_flight)
             room = ~(present & absent).any(axis=1)
             room &= width * (1 + ROUNDING) >= counts @ least
             phi = np.where(absent[:, None], 0.0, level.phi)
@@ -94,6 +94,16 @@ class FreeMenu(Menu):
         working = np.where((counts > 0) @ absent, math.inf, self._values + self._reserved)
         kept = counts @ np.where(absent, 0.0, self._least)
         return np.stack([states + (flight * kept + working).min(axis=1) for flight in in_flight])
+
+    def _room(
+        self,
+        values: Floats,
+        counts: Index,  # noqa: ARG002 - for menus whose blocks hold more than they keep
+        states: Floats | float,
+        in_flight: Index | int,
+    ) -> Floats:
+        """Kept bytes per micro-batch that fit beside so much working memory."""
+        return np.asarray((self._budget - values - states) / in_flight)
 
     def slowest(self, counts: Index) -> Floats:
         """Every block at its slowest choice."""
@@ -116,7 +126,7 @@ class FreeMenu(Menu):
     def _search(self, counts: Index, states: float, in_flight: int) -> Mix | None:
         """Spans by least bound: split in two, or decided where one value is left."""
         kinds = np.flatnonzero(counts)
-        widths = (self._budget - self._values - states) / in_flight
+        widths = self._room(self._values, counts, states, in_flight)
         spans: list[tuple[float, int, int]] = []
 
         def enter(low: int, high: int) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.candidates import Bools, Candidates, Cut
+from solver.partition.deferring_menu import menu_by_stage
 from solver.partition.menu import Index, Menu, Mix
 from solver.partition.runs import chained, run_totals, signatures
 from solver.schedules import Schedule, StageTimes
@@ -32,7 +33,12 @@ class RunLookup:
     ) -> None:
         kinds = costs.different
         of_stage = [kinds.index(costs.at(stage)) for stage in range(schedule.stages)]
-        self._menus = [menu.at(of_stage.index(kind)) for kind in range(len(kinds))]
+        asked = [
+            menu_by_stage(one, menu.at(of_stage.index(kind)), schedule)
+            for kind, one in enumerate(kinds)
+        ]
+        self._menus = [one for one, _ in asked]
+        self._in_flight = asked[0][1]
         self._stages, self._send = schedule.stages, costs.send_seconds
         self._signatures = menu.signatures() or signatures(costs.sequence, len(costs.blocks))
         counts = self._signatures.counts[:, : len(costs.blocks)]
@@ -42,7 +48,6 @@ class RunLookup:
             [run_totals(one, counts, splits_backward=schedule.splits_backward) for one in kinds]
         )
         self._kind = np.array(of_stage)
-        self._in_flight = np.array([schedule.in_flight(s) for s in range(schedule.stages)])
         self._capacity = np.array([kinds[kind].capacity_bytes for kind in of_stage])
         self._admitted = None if admits is None else admits(np.tile(counts, (len(kinds), 1)))
 

@@ -57,12 +57,16 @@ def _own_path_bound(edges: Index, candidates: Candidates, paths: OwnPaths) -> Fl
     usable = (candidates.alive[at] & inside[:, :-1] & inside[:, 1:]).all(axis=1)
     forward = candidates.forward[at]
     backward = np.where(usable[:, None], candidates.backward[at], 0.0)
+    weight = candidates.weight[at]
     passes = np.cumsum(forward + backward, axis=1)
     before = passes - forward - backward
+    down = np.cumsum(forward, axis=1) - forward
     after = passes[:, -1:] - passes
+    end = paths.first_weight * weight[:, :1]
     value = np.full(len(edges), -np.inf)
     for family in paths.families:
-        length = before + family.after * after + family.seconds
+        length = (before + end if family.returns else down) + family.after * after + family.seconds
         length = length + family.forward * forward + family.backward * backward
+        length = length + family.weight * weight
         value = np.maximum(value, length.max(axis=1))
     return np.where(usable, value, np.inf)

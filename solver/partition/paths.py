@@ -10,7 +10,15 @@ sums of F + B over the other stages, 1F1B has
 - before(c) + after(c) + n F + k B             the chain, then the last micro-batch there and back
 - before(c) + 2 after(c) + k (F + B)           both (only if n > q)
 
-and GPipe before(c) + after(c) + n (F + B). They are lower bounds for every partition; on 1F1B
+and GPipe before(c) + after(c) + n (F + B). ZB-H1 has those of 1F1B with the gradients of weights W
+that stand between: before the last B of stage c there are n - 1 - c of them, before its last F
+n - q - c, and the first stage adds its last one at the end. It also has paths that end on stage c,
+which come down to it by forwards alone:
+
+- forwards before c + n (F + B + W)
+- forwards before c + after(c) + k F + n (B + W)
+
+They are lower bounds for every partition; on 1F1B
 without sends they are the makespan whenever stage times differ by less than about 30 %
 (``docs/mathematics.md``).
 """
@@ -30,8 +38,9 @@ class Family:
     """One own-path per stage; arrays have shape (stages,).
 
     ``after`` multiplies the sums of F + B over the later stages; ``forward`` and ``backward`` count
-    the stage's own work. ``seconds`` is the time of the sends, or minus infinity where the family
-    has no path.
+    the stage's own work, ``weight`` its gradients of weights. ``seconds`` is the time of the sends,
+    or minus infinity where the family has no path. Paths that do not ``return`` to the first stage
+    cross the earlier stages by a forward only.
     """
 
     after: int
@@ -39,27 +48,44 @@ class Family:
     backward: Floats
     sends: Floats
     seconds: Floats
+    weight: Floats
+    returns: bool = True
 
 
 @dataclass(frozen=True, eq=False)
 class OwnPaths:
-    """All families of a schedule."""
+    """All families of a schedule.
+
+    ``first_weight``: paths that return end with so many gradients of weights of the first stage,
+    beside those that ``Family.weight`` counts there.
+    """
 
     families: tuple[Family, ...]
+    first_weight: int = 0
 
     def paths(self) -> list[Path]:
         """The same paths, each stage by stage."""
-        found = []
-        for family in self.families:
-            stages = len(family.forward)
-            for c in range(stages):
-                if np.isfinite(family.seconds[c]):
-                    forward = [1] * c + [0] + [family.after] * (stages - c - 1)
-                    backward = list(forward)
-                    forward[c], backward[c] = int(family.forward[c]), int(family.backward[c])
-                    sends = int(family.sends[c])
-                    found.append(Path(tuple(forward), tuple(backward), sends, first=0, last=0))
-        return found
+        return [
+            self._path(family, c, len(family.forward))
+            for family in self.families
+            for c in np.flatnonzero(np.isfinite(family.seconds)).tolist()
+        ]
+
+    def _path(self, family: Family, c: int, stages: int) -> Path:
+        forward = [1] * c + [0] + [family.after] * (stages - c - 1)
+        backward = [int(family.returns)] * c + forward[c:]
+        forward[c], backward[c] = int(family.forward[c]), int(family.backward[c])
+        weight = [0] * stages
+        weight[c] = int(family.weight[c])
+        weight[0] += self.first_weight * family.returns
+        return Path(
+            tuple(forward),
+            tuple(backward),
+            int(family.sends[c]),
+            first=0,
+            last=0 if family.returns else c,
+            weight=tuple(weight) if any(weight) else (),
+        )
 
 
 def own_paths(schedule: Schedule, send_seconds: float) -> OwnPaths:
@@ -68,16 +94,40 @@ def own_paths(schedule: Schedule, send_seconds: float) -> OwnPaths:
     stage = np.arange(p)
     all_of_them = np.full(p, float(n))
 
-    def family(after: int, forward: Floats, backward: Floats, only: Floats) -> Family:
-        sends = 2.0 * stage + 2.0 * after * (p - 1 - stage)
+    def family(
+        after: int,
+        forward: Floats,
+        backward: Floats,
+        only: Floats,
+        weight: Floats | None = None,
+        returns: bool = True,
+    ) -> Family:
+        sends = (1.0 + returns) * stage + 2.0 * after * (p - 1 - stage)
         seconds = np.where(only > 0, sends * send_seconds, -np.inf)
-        return Family(after, forward, backward, sends, seconds)
+        none = np.zeros(p)
+        return Family(
+            after, forward, backward, sends, seconds, none if weight is None else weight, returns
+        )
 
     always = np.ones(p)
     if schedule.name == "gpipe":
         return OwnPaths((family(1, all_of_them, all_of_them, always),))
     in_flight = np.minimum(p - stage, n).astype(np.float64)
     rest = n - in_flight + 1
+    if schedule.splits_backward:
+        before_last = np.maximum(n - 1.0 - stage, 0.0)
+        between = np.maximum(n - in_flight - stage, 0.0)
+        return OwnPaths(
+            (
+                family(0, all_of_them, all_of_them, always, before_last),
+                family(1, rest, all_of_them, always, before_last),
+                family(1, all_of_them, rest, always, between),
+                family(2, rest, rest, n - in_flight, between),
+                family(0, all_of_them, all_of_them, always, all_of_them, returns=False),
+                family(1, rest, all_of_them, always, all_of_them, returns=False),
+            ),
+            first_weight=1,
+        )
     return OwnPaths(
         (
             family(0, all_of_them, all_of_them, always),

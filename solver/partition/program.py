@@ -18,6 +18,7 @@ through MathOpt solves it; its ``threads`` must stay unset there.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Mapping
@@ -96,6 +97,7 @@ class PartitionModel:
                     for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
                 ]
             )
+        self.depth = candidates.stages
         self._stage_variables: dict[tuple[str, int], mathopt.Variable] = {}
         self._extra_times: dict[tuple[str, int], list[mathopt.LinearTerm]] = defaultdict(list)
 
@@ -103,7 +105,7 @@ class PartitionModel:
         """(cover): the stages' runs follow one another without gap."""
         first = [y for _, _, y in self.runs[0]]
         self.model.add_linear_constraint(mathopt.fast_sum(first) == 1.0)
-        for here, following in zip(self.runs[:-1], self.runs[1:], strict=True):
+        for here, following in itertools.pairwise(self.runs[: self.depth]):
             balance: dict[int, list[mathopt.LinearTerm | mathopt.Variable]] = defaultdict(list)
             for _, stop, y in here:
                 balance[stop].append(y)
@@ -123,7 +125,7 @@ class PartitionModel:
         key = (part, stage)
         if key not in self._stage_variables:
             variable = self.model.add_variable(lb=0.0, name=f"{part}[{stage}]")
-            seconds = getattr(self.candidates, part)[stage]
+            seconds = getattr(self.candidates, part)[stage % self.depth]
             terms = [
                 float(seconds[start, stop]) / self.unit * y for start, stop, y in self.runs[stage]
             ]
@@ -153,16 +155,19 @@ class PartitionModel:
             ends = [("before_first", path.first), ("after_last", path.last)]
             ends += [("step", stage) for stage in path.step]
             for part, stage in ends:
-                if stage is not None and getattr(self.candidates, part)[stage].any():
+                if stage is not None and self._takes_time(part, stage):
                     terms.append(1.0 * self.stage_time(part, stage))
             self.model.add_linear_constraint(
                 mathopt.fast_sum(terms) + path.sends * send_seconds / self.unit <= self.makespan
             )
 
+    def _takes_time(self, part: str, stage: int) -> bool:
+        return bool(getattr(self.candidates, part)[stage % self.depth].any())
+
     def _path_terms(self, path: Path) -> list[mathopt.LinearTerm]:
         """The path's length with runs of equal crossings taken from the prefix sums."""
         terms: list[mathopt.LinearTerm] = []
-        stages = self.candidates.stages
+        stages = len(self.runs)
         stage = 0
         while stage < stages:
             crossings = path.forward[stage]
@@ -184,7 +189,7 @@ class PartitionModel:
             terms += [
                 count * self.stage_time(part, stage)
                 for stage, count in enumerate(getattr(path, part))
-                if count and getattr(self.candidates, part)[stage].any()
+                if count and self._takes_time(part, stage)
             ]
         return terms
 
@@ -223,4 +228,6 @@ class PartitionModel:
     def chosen_cuts(self, values: Values) -> tuple[Cut, ...]:
         """The run of every stage in a solution."""
         chosen = [max(runs, key=lambda run: values[run[2]]) for runs in self.runs]
-        return tuple(self.candidates.cut(s, a, b) for s, (a, b, _) in enumerate(chosen))
+        return tuple(
+            self.candidates.cut(s % self.depth, a, b) for s, (a, b, _) in enumerate(chosen)
+        )

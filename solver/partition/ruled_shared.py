@@ -55,7 +55,7 @@ class RuledSharedProblem(SharedProblem):
 
     def _is_small(self) -> bool:
         """Whether all splits are tried."""
-        return math.comb(len(self._costs.sequence) - 1, self._schedule.stages - 1) <= MOST_SPLITS
+        return math.comb(len(self._costs.sequence) - 1, self._schedule.depth - 1) <= MOST_SPLITS
 
     def _improve(self, deadline: float) -> None:
         """All splits where they are few, else from the first ones on."""
@@ -63,7 +63,7 @@ class RuledSharedProblem(SharedProblem):
             super()._improve(deadline)
             return
         inner = range(1, len(self._costs.sequence))
-        ends = itertools.combinations(inner, self._schedule.stages - 1)
+        ends = itertools.combinations(inner, self._schedule.depth - 1)
         every = (tuple(itertools.pairwise((0, *cuts, len(self._costs.sequence)))) for cuts in ends)
         while together := list(itertools.islice(every, TOGETHER)):
             self._try(together)
@@ -117,7 +117,8 @@ class RuledSharedProblem(SharedProblem):
     def _shortfall(self, deadline: float) -> Infeasible:  # noqa: ARG002
         """What the best of the first splits misses, and on which device."""
         usages = []
-        for cuts in self._first_cuts():
+        copies = self._schedule.stages // self._schedule.depth
+        for cuts in (one * copies for one in self._first_cuts()):
             runs = [int(self._signatures.of_run[cut]) for cut in cuts]
             mixes = tuple(self._mix(run) for run in runs)
             devices = range(self._schedule.devices)

@@ -27,6 +27,7 @@ import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.candidates import Bools, Candidates, Cut, Index, least_bottleneck_plan
+from solver.partition.device_chains import device_chains, mean_chain
 from solver.partition.device_menu import DeviceMenu
 from solver.partition.even import even_split
 from solver.partition.free_menu import FreeMenu
@@ -36,7 +37,7 @@ from solver.partition.program import program_unit
 from solver.partition.runs import run_totals, signatures
 from solver.partition.shared_program import SharedModel
 from solver.recompute.frontier import Frontier, frontier_of
-from solver.schedules import Path, Schedule, StageTimes, critical_path, schedule_graph, simulate
+from solver.schedules import Schedule, StageTimes, critical_path, schedule_graph, simulate
 from solver.schedules.moments import moments
 
 SMALL = 2_000
@@ -72,14 +73,15 @@ class SharedProblem:
         )
         counts = self._signatures.counts
         self._admitted = np.ones(len(counts), dtype=bool) if admits is None else admits(counts)
-        everything = Candidates.all(self._signatures, self._totals, schedule.stages)
+        everything = Candidates.all(self._signatures, self._totals, schedule.depth)
         alive = everything.alive & self._admitted[everything.runs]
         self._everything = replace(everything, alive=alive)
         self._best: tuple[float, Plan | None] = (math.inf, None)
-        self._rows = self._chains()
+        self._rows = device_chains(schedule)
         self._rounds = 0
         self._menus: list[DeviceMenu] | None = None
-        self.bound = self._root() + costs.fixed_seconds
+        recompute = self._least_recompute()
+        self.bound = mean_chain(costs, schedule, recompute) + costs.fixed_seconds
 
     @property
     def schedule(self) -> Schedule:
@@ -123,32 +125,6 @@ class SharedProblem:
 
     # -- bounds -----------------------------------------------------------------------------
 
-    def _chains(self) -> list[Path]:
-        """Each device's own chain: down to its first stage, all its work, and back."""
-        devices, stages, n = (
-            self._schedule.devices,
-            self._schedule.stages,
-            self._schedule.micro_batches,
-        )
-        paths = []
-        for device in range(devices):
-            mine = set(self._schedule.stages_of(device))
-            first = min(mine)
-            counts = [n if s in mine else int(s < first) for s in range(stages)]
-            paths.append(Path(tuple(counts), tuple(counts), 2 * first, first=0, last=0))
-        return paths
-
-    def _root(self) -> float:
-        """A lower bound of every plan's makespan; infinite if nothing can fit."""
-        costs, schedule = self._costs, self._schedule
-        passes = [b.forward_seconds + b.backward_seconds for b in costs.blocks]
-        sequence = [passes[kind] for kind in costs.sequence]
-        work = schedule.micro_batches * (sum(sequence) + self._least_recompute())
-        firsts = [min(schedule.stages_of(device)) for device in range(schedule.devices)]
-        leads = sum(sum(sequence[:first]) + 2 * first * costs.send_seconds for first in firsts)
-        updates = sum(costs.blocks[kind].optimizer_seconds for kind in costs.sequence)
-        return (work + leads + updates) / schedule.devices
-
     def _least_recompute(self) -> float:
         """Recompute seconds per micro-batch that all devices' memory together asks for."""
         costs, schedule = self._costs, self._schedule
@@ -156,12 +132,13 @@ class SharedProblem:
             max(min(moment.alive) for moment in moments(schedule, device))
             for device in range(schedule.devices)
         )
-        counts = np.array([[costs.sequence.count(kind) for kind in range(len(costs.blocks))]])
-        states = counts @ np.array([block.states.total for block in costs.blocks])
+        copies = schedule.stages // schedule.depth
+        counts = [copies * costs.sequence.count(kind) for kind in range(len(costs.blocks))]
+        states = sum(n * block.states.total for n, block in zip(counts, costs.blocks, strict=True))
         # All devices as one: their capacities add up, their reserved bytes as well.
         others = (schedule.devices - 1) * (costs.capacity_bytes - costs.reserved_bytes)
         flight = np.array([max(alive, 1e-9)])
-        return float(self._menu.bounds(counts, states - others, flight)[0])
+        return float(self._menu.bounds(np.array([counts]), np.array([states - others]), flight)[0])
 
     # -- plans ------------------------------------------------------------------------------
 
@@ -169,7 +146,7 @@ class SharedProblem:
         """Even and level cuts first; then single cuts moved by a block while that helps."""
         self._try(self._first_cuts())
         while self._best[1] is not None and time.monotonic() < deadline:
-            cuts = self._best[1][0]
+            cuts = self._best[1][0][: self._schedule.depth]
             if not self._try(_moved(cuts)):
                 return
 
@@ -179,12 +156,16 @@ class SharedProblem:
             self._everything.alive, self._everything.forward + self._everything.backward, np.inf
         )
         level = least_bottleneck_plan(self._everything, loads, loads)
-        even = even_split(self._costs, self._schedule.stages)
+        even = even_split(self._costs, self._schedule.depth)
         return sorted({level, even, _level_blocks(len(self._costs.sequence), len(level))})
 
     def _try(self, plans: list[tuple[Cut, ...]]) -> bool:
-        """Simulate plans with their devices' cheapest mixes; whether the best improved."""
-        complete = [plan for cuts in plans if (plan := self._with_mixes(cuts)) is not None]
+        """Simulate plans with their devices' cheapest mixes; whether the best improved.
+
+        A plan is the cuts of one copy of the model.
+        """
+        copies = self._schedule.stages // self._schedule.depth
+        complete = [plan for cuts in plans if (plan := self._with_mixes(cuts * copies)) is not None]
         if not complete:
             return False
         makespans = simulate(schedule_graph(self._schedule), self._stage_times(complete)).makespan
@@ -287,9 +268,10 @@ class SharedProblem:
         if self._is_small():
             left = max(deadline - time.monotonic(), 1.0)
             result = self._model(least, 1.0).solve_shortfall(left)
-            plans = [result.plan[0]] if result.plan is not None else plans
+            plans = [result.plan[0][: self._schedule.depth]] if result.plan is not None else plans
+        copies = self._schedule.stages // self._schedule.depth
         usages = [
-            [self._needed(cuts, device, least) for device in range(self._schedule.devices)]
+            [self._needed(cuts * copies, device, least) for device in range(self._schedule.devices)]
             for cuts in plans
         ]
         needed = min(usages, key=max)

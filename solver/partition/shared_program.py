@@ -7,14 +7,16 @@ their choices c; devices d, and their moments (``schedules/moments.py``). ::
     minimise   T
     over       y[s, r] in {0, 1},  x[s, k, c] >= 0 integer,  u[s, k, c] in {0, 1},
                R[s] >= 0,  T >= 0,  E = 0
-    (cover)    the stages' runs follow one another without gap      -> PartitionModel.add_cover
+    (cover)    the stages' runs follow one another without gap; in a second copy of the model they
+               are the same                                         -> PartitionModel.add_cover
     (choices)  sum over c of x[s, k, c] = sum over r of count[k, r] y[s, r]       -> _add_choices
     (buffer)   x[s, k, c] <= most[s, k] u[s, k, c],
                R[s] >= (rebuilt[k, c] + working[k]) u[s, k, c]                     -> _add_choices
     (memory)   for every moment of d: sum over its stages of states y + alive kept x + waiting
                held y, plus R of the stage that acts, if any, is at most the capacity + E
                                                                                    -> _add_memory
-    (times)    f[s] = sum F y,  b[s] = sum B y + sum seconds x    -> PartitionModel.stage_time
+    (times)    f[s] = sum F y,  b[s] = sum B y + sum seconds x,  and gradients of weights apart
+                                                                  -> PartitionModel.stage_time
     (paths)    T >= length of every path in the pool              -> PartitionModel.add_paths
 
 Where nothing fits, E is set free and minimised instead: what the best plan misses.
@@ -71,17 +73,19 @@ class SharedModel(PartitionModel):
         unit: float,
     ) -> None:
         super().__init__(candidates, unit)
+        self.runs *= schedule.stages // self.depth  # copies of the model are cut alike
         self._counts, self._states = counts, states
         self._costs, self._frontiers, self._schedule = costs, frontiers, schedule
         self._taken: dict[tuple[int, int, int], mathopt.Variable] = {}
-        self._buffers = [self.model.add_variable(lb=0.0) for _ in range(candidates.stages)]
+        self._buffers = [self.model.add_variable(lb=0.0) for _ in self.runs]
         self._excess = self.model.add_variable(lb=0.0, ub=0.0, name="E")
         self._add_choices()
         self._add_memory()
 
     def _runs_of(self, stage: int) -> list[tuple[int, mathopt.Variable]]:
         """(signature, y) of a stage's runs."""
-        return [(int(self.candidates.runs[stage, a, b]), y) for a, b, y in self.runs[stage]]
+        signature = self.candidates.runs[stage % self.depth]
+        return [(int(signature[a, b]), y) for a, b, y in self.runs[stage]]
 
     def _waits_of(self, stage: int) -> list[tuple[float, mathopt.Variable]]:
         """(bytes that wait with the gradients of weights, y) of a stage's runs, where any do."""
@@ -89,7 +93,7 @@ class SharedModel(PartitionModel):
         return [(float(held[run]), y) for run, y in self._runs_of(stage) if held[run] > 0]
 
     def _add_choices(self) -> None:
-        for stage in range(self.candidates.stages):
+        for stage in range(len(self.runs)):
             runs = self._runs_of(stage)
             for kind, front in enumerate(self._frontiers):
                 held = [(int(self._counts[run, kind]), y) for run, y in runs]

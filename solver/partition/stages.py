@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from solver.costs.pipeline import PipelineCosts
+from solver.partition.deferring_menu import menu_by_stage
 from solver.partition.menu import Menu, Part
 from solver.partition.outcome import Partition
 from solver.schedules import Schedule
@@ -48,8 +49,23 @@ def stages_at(
         counts = menu.signature(run, len(costs.blocks))
         device = schedule.device(position)
         states = sum(costs.at(device).blocks[kind].states.total for kind in run)
-        mix = menu.at(device).cheapest(counts, states, schedule.in_flight(position))
+        asked, in_flight = _asked(costs, menu, schedule, position)
+        mix = asked.cheapest(counts, states, in_flight)
         if mix is None:
             return None
-        stages.append(Stage(start, stop, menu.at(device).parts(mix)))
+        stages.append(Stage(start, stop, asked.parts(mix)))
     return tuple(stages)
+
+
+def _asked(
+    costs: PipelineCosts, menu: Menu, schedule: Schedule, stage: int
+) -> tuple[Menu, int]:
+    """The menu of a stage and what to ask it for.
+
+    Stages that share a device are asked for as if alone: for cuts whose memory is ample.
+    """
+    device = schedule.device(stage)
+    if schedule.virtual_stages > 1:
+        return menu.at(device), schedule.in_flight(stage)
+    found, in_flight = menu_by_stage(costs.at(device), menu.at(device), schedule)
+    return found, int(in_flight[stage])

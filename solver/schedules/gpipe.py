@@ -11,6 +11,7 @@ class GPipe(Schedule):
     """Every stage holds all micro-batches at the turn from forward to backward."""
 
     name = "gpipe"
+    title = "GPipe"
 
     def order(self, device: int) -> Order:
         """Forward passes 0 .. n - 1, then backward passes 0 .. n - 1."""

@@ -17,6 +17,8 @@ class Interleaved(Schedule):
     """1F1B over p v virtual stages; chunk c of device d is stage c p + d."""
 
     name = "interleaved"
+    title = "Interleaved 1F1B"
+    chunks = None
 
     def __init__(
         self, devices: int, micro_batches: int, virtual_stages: int, group: int | None = None

@@ -11,6 +11,7 @@ class OneForwardOneBackward(Schedule):
     """Stage s runs min(p - s - 1, n) forward passes ahead, then alternates, then drains."""
 
     name = "1f1b"
+    title = "1F1B"
 
     def order(self, device: int) -> Order:
         """Warm-up forwards, alternating forward and backward, remaining backwards."""

@@ -48,9 +48,14 @@ class Schedule(ABC):
         virtual_stages: Model chunks per device v; stages are numbered 0 .. p v - 1 in model order.
 
     ``work`` names the kinds of work that the order holds, each for every stage and micro-batch.
+    ``title`` is the schedule's name in a sentence, ``chunks`` how many virtual stages it is made
+    for (None: any number above 1), ``even`` whether it divides devices and micro-batches in halves.
     """
 
     name: ClassVar[str]
+    title: ClassVar[str]
+    chunks: ClassVar[int | None] = 1
+    even: ClassVar[bool] = False
     work: tuple[Work, ...] = (Work.FORWARD, Work.BACKWARD)
 
     def __init__(self, devices: int, micro_batches: int, virtual_stages: int = 1) -> None:
@@ -123,6 +128,19 @@ def alternate(warm_up: int, forwards: Order, backwards: Order) -> Order:
     turns[0::2], turns[1::2] = forwards[warm_up:], backwards[:steady]
     order[warm_up + 2 * steady :] = backwards[steady:]
     return order
+
+
+def delayed(order: Order, weights: Order, lag: int) -> Order:
+    """The order with gradients of weights after its backwards, the first after ``lag`` of them.
+
+    ``weights`` follows the order's backwards; its last ``lag`` rows stand at the end.
+    """
+    ends = np.flatnonzero(order[:, 0] == Work.BACKWARD)
+    late = min(lag, len(weights))
+    followed = ends[late:] + 1
+    rest = len(weights) - late
+    begun = np.insert(order, followed, weights[:rest], axis=0)
+    return np.concatenate([begun, weights[rest:]])
 
 
 class ByKey:

@@ -12,11 +12,16 @@ from solver.costs.pipeline import PipelineCosts
 
 
 def quick_bound(
-    costs: PipelineCosts, devices: int, recompute_seconds: tuple[float, ...] = ()
+    costs: PipelineCosts,
+    devices: int,
+    recompute_seconds: tuple[float, ...] = (),
+    *,
+    splits_backward: bool = False,
 ) -> float:
     """Seconds below which no partition and no recompute choice of this layout can come.
 
     ``recompute_seconds``: per kind, what every block of it recomputes at least; empty: nothing.
+    With ``splits_backward`` nobody waits for a micro-batch's gradients of weights.
     """
     of_kind = list(zip(*(one.blocks for one in costs.different), strict=True))
     per_kind = [min(b.forward_seconds + b.backward_seconds for b in blocks) for blocks in of_kind]
@@ -26,5 +31,7 @@ def quick_bound(
     passes: float = sum(per_kind[kind] for kind in costs.sequence)
     steps: float = sum(updates[kind] for kind in costs.sequence) / devices
     share = costs.micro_batches * passes / devices
+    if splits_backward:
+        passes -= sum(costs.blocks[kind].weight_seconds for kind in costs.sequence)
     once = passes + 2 * (devices - 1) * costs.send_seconds
     return max(share, once) + steps + costs.fixed_seconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from solver.costs.pipeline import Block, Op, OpKind, PipelineCosts, States
 from solver.recompute.choice import choice_keeping, keep_all
@@ -24,6 +25,21 @@ def random_block(rng: random.Random, name: str, ops: int, whole: bool) -> Block:
     return Block(name, tuple(made), draw(4), States(weights=draw(10)))
 
 
+def _with_weights(rng: random.Random, block: Block, whole: bool) -> Block:
+    """The block with parts of its backward that may be run late, and what they wait with."""
+
+    def late(op: Op) -> Op:
+        seconds = rng.choice([0.0, 0.5, 1.0, rng.random()]) * op.backward_seconds
+        held = rng.choice([0.0, rng.uniform(0, 6)])
+        return replace(
+            op,
+            weight_seconds=float(int(seconds)) if whole else seconds,
+            weight_held_bytes=float(int(held)) if whole else held,
+        )
+
+    return replace(block, ops=tuple(late(op) for op in block.ops))
+
+
 def random_costs(
     seed: int,
     stages: int,
@@ -32,14 +48,20 @@ def random_costs(
     most_ops: int = 3,
     sends: bool = True,
     micro_batches: int | None = None,
+    late_weights: bool = False,
 ) -> PipelineCosts:
-    """A pipeline whose memory limit lies anywhere from impossible to ample."""
+    """A pipeline whose memory limit lies anywhere from impossible to ample.
+
+    With ``late_weights`` a part of every backward makes gradients of weights.
+    """
     rng = random.Random(seed)
     whole = rng.random() < 0.4
     kinds = rng.randint(1, 3)
     blocks = tuple(
         random_block(rng, f"kind{k}", rng.randint(1, most_ops), whole) for k in range(kinds)
     )
+    if late_weights:
+        blocks = tuple(_with_weights(random.Random(~seed), block, whole) for block in blocks)
     length = rng.randint(stages, max(stages, most_blocks))
     sequence = tuple(rng.randrange(kinds) for _ in range(length))
     if rng.random() < 0.6:

@@ -95,20 +95,30 @@ def _held(
     """
     bars = replay.bars.where((replay.bars.device == device) & (replay.bars.micro_batch >= 0))
     kept = np.zeros(replay.devices * replay.virtual_stages)
-    buffer = np.zeros_like(kept)
+    waiting, buffer = np.zeros_like(kept), np.zeros_like(kept)
     for position, stage in enumerate(stages):
         kept[position] = stage.kept_bytes
+        waiting[position] = stage.waiting_bytes
         buffer[position] = stage.memory.recompute + stage.memory.working
     forward = bars.kind == Kind.FORWARD
     backward = bars.kind == Kind.BACKWARD
+    weight = bars.kind == Kind.WEIGHT
     # What ends when something else begins is let go first.
-    ends = bars.end[backward] - 1e-9 * replay.makespan
-    moments = np.concatenate([bars.start[forward], ends])
-    change = np.concatenate([kept[bars.stage[forward]], -kept[bars.stage[backward]]])
+    soon = 1e-9 * replay.makespan
+    moments = np.concatenate(
+        [bars.start[forward], bars.end[backward] - soon, bars.end[weight] - soon]
+    )
+    change = np.concatenate(
+        [
+            kept[bars.stage[forward]],
+            (waiting - kept)[bars.stage[backward]],
+            -waiting[bars.stage[weight]],
+        ]
+    )
     order = np.argsort(moments, kind="stable")
     moments, held = moments[order], np.cumsum(change[order])
     edges = np.linspace(0.0, replay.makespan, columns + 1)
-    during = bars.kind != Kind.FORWARD
+    during = (bars.kind == Kind.BACKWARD) | (bars.kind == Kind.RECOMPUTE)
     return (
         edges,
         _most(edges, moments, held),

@@ -30,6 +30,7 @@ _WORDS = {
     Kind.RECOMPUTE: "recompute",
     Kind.COMMUNICATION: "communication",
     Kind.OPTIMIZER: "optimizer step",
+    Kind.WEIGHT: "weight gradients",
 }
 _NAMES = {
     Kind.FORWARD: "Forward",
@@ -225,7 +226,8 @@ def _passes(drawing: Drawing, rows: Rows, bars: Bars, replay: Replay) -> None:
 def _numbers(drawing: Drawing, rows: Rows, bars: Bars, left: Floats, width: Floats) -> None:
     if rows.height < 14:
         return
-    roomy = (width >= 15) & (bars.micro_batch >= 0) & (bars.kind != Kind.RECOMPUTE)
+    numbered = (bars.kind == Kind.FORWARD) | (bars.kind == Kind.BACKWARD)
+    roomy = (width >= 15) & (bars.micro_batch >= 0) & numbered
     for i in np.flatnonzero(roomy):
         y = rows.y(int(bars.device[i])) + rows.height / 2 + 4
         on = "on-forward" if bars.kind[i] == Kind.FORWARD else "on-backward"

@@ -31,7 +31,13 @@ def test_the_pipeline_is_the_given_one_and_the_rest_defaults_to_one() -> None:
         ({"pipeline_parallel": 4, "virtual_stages": 3}, "virtual_stages",
          "Nearest legal value: 2."),
         ({"pipeline_parallel": 2, "virtual_stages": 2, "schedule": "gpipe"}, "schedule",
-         "Nearest legal value: 1f1b."),
+         "Nearest legal values: 1f1b or zb-v."),
+        ({"pipeline_parallel": 2, "virtual_stages": 1, "schedule": "zb-v"}, "virtual_stages",
+         "Nearest legal value: 2."),
+        ({"pipeline_parallel": 2, "virtual_stages": 2, "schedule": "zb-h1"}, "schedule",
+         "Nearest legal values: 1f1b or zb-v."),
+        ({"pipeline_parallel": 3, "schedule": "chimera"}, "pipeline_parallel",
+         "Nearest legal values: 2 or 4."),
         ({"pipeline_parallel": 3, "virtual_stages": 2, "interleaving_group": 2},
          "interleaving_group", "Leave it out, or give 3 or more."),
         ({"pipeline_parallel": 3, "virtual_stages": 2, "interleaving_group": 5},
@@ -52,6 +58,19 @@ def test_rounds_that_do_not_come_out_even_are_refused_with_the_nearest_that_do()
         profile_layout(LayoutRequest(pipeline_parallel=4, virtual_stages=2), 10, 6)
     assert error.value.field == "training.global_batch_size"
     assert error.value.hint == "Nearest legal values: 4 or 8."
+
+
+def test_chimera_halves_the_micro_batches() -> None:
+    asked = LayoutRequest(pipeline_parallel=4, schedule=ScheduleName.CHIMERA)
+    with pytest.raises(BadRequest) as error:
+        profile_layout(asked, 10, 5)
+    assert error.value.field == "training.global_batch_size"
+    assert error.value.hint == "Nearest legal values: 4 or 6."
+
+
+def test_zb_v_has_two_chunks_on_a_device_without_being_told() -> None:
+    asked = LayoutRequest(pipeline_parallel=4, schedule=ScheduleName.ZB_V)
+    assert profile_layout(asked, 10, 5).virtual_stages == 2
 
 
 def test_every_layout_that_is_accepted_has_an_order_that_can_be_run() -> None:
