@@ -26,6 +26,7 @@ from solver.request import (
     Policy,
     Profile,
     Recompute,
+    ScheduleName,
     StageDevice,
 )
 from solver.targets.registry import target_named
@@ -249,11 +250,14 @@ def _on_different_devices(
             field="cluster.stage_devices",
             hint=f"Set layout.pipeline_parallel to {len(devices)}, or give one entry per stage.",
         )
-    if (request.layout.virtual_stages or 1) > 1:
+    shared = request.layout.schedule in (ScheduleName.ZB_V, ScheduleName.CHIMERA)
+    if (request.layout.virtual_stages or 1) > 1 or shared:
         raise BadRequest(
             "Pipelines of different devices are planned with one stage per device.",
-            field="layout.virtual_stages",
-            hint="Leave virtual_stages or cluster.stage_devices out.",
+            field="layout.schedule" if shared else "layout.virtual_stages",
+            hint="Leave cluster.stage_devices out, or ask for another schedule."
+            if shared
+            else "Leave virtual_stages or cluster.stage_devices out.",
         )
     return replace(
         costs,

@@ -69,6 +69,7 @@ def on_device(costs: PipelineCosts, capacity_bytes: float, slowdown: float) -> P
                     op,
                     forward_seconds=op.forward_seconds * slowdown,
                     backward_seconds=op.backward_seconds * slowdown,
+                    weight_seconds=op.weight_seconds * slowdown,
                 )
                 for op in block.ops
             ),

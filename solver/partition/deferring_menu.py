@@ -17,9 +17,10 @@ import math
 import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
+from solver.errors import BadRequest
 from solver.partition.free_menu import FreeMenu
-from solver.partition.menu import Floats, Index, Menu, Part
-from solver.partition.ruled_menu import RuledMenu
+from solver.partition.menu import Floats, Index, Menu
+from solver.partition.ruled_menu import Ruled, RuledMenu
 from solver.schedules import Schedule
 from solver.schedules.moments import moments
 
@@ -38,7 +39,13 @@ def menu_by_stage(costs: PipelineCosts, menu: Menu, schedule: Schedule) -> tuple
     holds = Holds(costs, schedule)
     if isinstance(menu, RuledMenu):
         return DeferringRuledMenu(costs, menu, holds), np.arange(schedule.stages)
-    assert isinstance(menu, FreeMenu), "a menu is free or ruled"
+    if not isinstance(menu, FreeMenu):
+        raise BadRequest(
+            "Recompute in windows or by a framework's own rule is planned with schedules that make "
+            "the gradients of weights within backward.",
+            field="layout.schedule",
+            hint="Ask for 1f1b or gpipe, or leave recompute.overlap and target out.",
+        )
     return DeferringMenu(costs, menu, holds), np.arange(schedule.stages)
 
 
@@ -120,8 +127,17 @@ class DeferringRuledMenu(RuledMenu):
         self._holds = holds
         self._by_mix = menu.known_mixes
 
-    def _bytes(self, parts: tuple[Part, ...], states: float, in_flight: int) -> float:
-        waits = sum(part.count * float(self._holds.held[part.kind]) for part in parts)
-        kept, working = self._kept(parts), self._working(parts)
-        needed = self._holds.needed(np.array(kept), np.array(working), np.array(waits), in_flight)
-        return states + float(needed) + self._costs.reserved_bytes
+    def least_bytes(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
+        """The rule's own bytes at the fullest moment of each stage."""
+        _, kept, working = self._columns(counts)
+        waits = np.asarray(counts @ self._holds.held)
+        held = [self._holds.needed(kept, working, waits, stage) for stage in in_flight.tolist()]
+        return np.stack([states + one + self._costs.reserved_bytes for one in held])
+
+    def _needed(
+        self, counts: tuple[int, ...], ruled: Ruled, states: float, in_flight: int
+    ) -> float:
+        waits = np.asarray(np.array(counts) @ self._holds.held)
+        kept, working = np.array(ruled.kept), np.array(ruled.working)
+        held = float(self._holds.needed(kept, working, waits, in_flight))
+        return states + held + self._costs.reserved_bytes

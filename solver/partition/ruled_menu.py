@@ -19,7 +19,7 @@ Rule = Callable[[tuple[int, ...]], tuple[Part, ...]]
 
 
 @dataclass(frozen=True)
-class _Ruled:
+class Ruled:
     """What a rule makes of a run: the parts, their seconds, and their bytes per micro-batch."""
 
     parts: tuple[Part, ...]
@@ -33,8 +33,8 @@ class RuledMenu(Menu):
 
     def __init__(self, costs: PipelineCosts, rule: Rule) -> None:
         self._costs = costs
-        self._rule = rule
-        self._of_counts: dict[tuple[int, ...], _Ruled] = {}
+        self.rule = rule
+        self._of_counts: dict[tuple[int, ...], Ruled] = {}
         self._by_mix: dict[Mix, tuple[Part, ...]] = {}
 
     def bounds(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
@@ -46,8 +46,7 @@ class RuledMenu(Menu):
     def cheapest(self, counts: tuple[int, ...], states: float, in_flight: int) -> Mix | None:
         """The rule's mix, or None if it does not fit."""
         ruled = self._ruled(counts)
-        needed = states + in_flight * ruled.kept + ruled.working + self._costs.reserved_bytes
-        if needed > self._limit:
+        if self._needed(counts, ruled, states, in_flight) > self._limit:
             return None
         chosen = tuple((p.kind, int(p.choice.seconds > 0), p.count) for p in ruled.parts)
         mix = Mix(ruled.seconds, ruled.seconds, chosen)
@@ -69,6 +68,20 @@ class RuledMenu(Menu):
         return self._columns(counts)[0]
 
     @property
+    def known_mixes(self) -> dict[Mix, tuple[Part, ...]]:
+        """The parts behind every mix that was given out."""
+        return self._by_mix
+
+    def _needed(
+        self,
+        counts: tuple[int, ...],  # noqa: ARG002 - for menus whose blocks hold more than they keep
+        ruled: Ruled,
+        states: float,
+        in_flight: int,
+    ) -> float:
+        return states + in_flight * ruled.kept + ruled.working + self._costs.reserved_bytes
+
+    @property
     def _limit(self) -> float:
         return self._costs.capacity_bytes * (1 + 1e-12)
 
@@ -81,10 +94,10 @@ class RuledMenu(Menu):
             np.array([run.working for run in ruled]),
         )
 
-    def _ruled(self, counts: tuple[int, ...]) -> _Ruled:
+    def _ruled(self, counts: tuple[int, ...]) -> Ruled:
         if counts not in self._of_counts:
-            parts, blocks = self._rule(counts), self._costs.blocks
-            self._of_counts[counts] = _Ruled(
+            parts, blocks = self.rule(counts), self._costs.blocks
+            self._of_counts[counts] = Ruled(
                 parts=parts,
                 seconds=sum(part.seconds for part in parts),
                 kept=sum(part.kept_bytes for part in parts),

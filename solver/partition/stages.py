@@ -57,9 +57,7 @@ def stages_at(
     return tuple(stages)
 
 
-def _asked(
-    costs: PipelineCosts, menu: Menu, schedule: Schedule, stage: int
-) -> tuple[Menu, int]:
+def _asked(costs: PipelineCosts, menu: Menu, schedule: Schedule, stage: int) -> tuple[Menu, int]:
     """The menu of a stage and what to ask it for.
 
     Stages that share a device are asked for as if alone: for cuts whose memory is ample.

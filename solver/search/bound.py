@@ -32,6 +32,7 @@ def quick_bound(
     steps: float = sum(updates[kind] for kind in costs.sequence) / devices
     share = costs.micro_batches * passes / devices
     if splits_backward:
-        passes -= sum(costs.blocks[kind].weight_seconds for kind in costs.sequence)
+        late = [max(block.weight_seconds for block in blocks) for blocks in of_kind]
+        passes -= sum(late[kind] for kind in costs.sequence)
     once = passes + 2 * (devices - 1) * costs.send_seconds
     return max(share, once) + steps + costs.fixed_seconds

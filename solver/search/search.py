@@ -22,7 +22,7 @@ from solver.partition.outcome import EXACT, Infeasible, Partition
 from solver.partition.problem import Problem, menu_on, partition_problem
 from solver.partition.regime import Regime
 from solver.progress import Progress
-from solver.schedules import Schedule, make_schedule
+from solver.schedules import Schedule, Work, make_schedule, schedule_kind
 from solver.search.bound import quick_bound
 
 
@@ -135,7 +135,7 @@ class _Search:
         self._open: list[_Open] = []
         for position, layout in enumerate(layouts):
             costs = costs_of(layout)
-            bound = max(quick_bound(costs, layout.pipeline_parallel), floor_seconds)
+            bound = max(_quick_bound(layout, costs), floor_seconds)
             heappush(self._open, _Open(bound, position, 0, layout, costs))
         self._considered = len(layouts)
         self._found: Found | None = None
@@ -173,8 +173,9 @@ class _Search:
         for number, regime in enumerate(regimes):
             bound = max(layout.bound, regime.bound)
             if regime.recompute_seconds:
-                devices = layout.layout.pipeline_parallel
-                bound = max(bound, quick_bound(layout.costs, devices, regime.recompute_seconds))
+                bound = max(
+                    bound, _quick_bound(layout.layout, layout.costs, regime.recompute_seconds)
+                )
             heappush(self._open, replace(layout, bound=bound, number=number, regime=regime))
 
     def _bound(self, layout: _Open, regime: Regime) -> None:
@@ -303,6 +304,18 @@ def _standing(loser: Loser) -> tuple[float, bool, Layout]:
         loser.makespan if loser.makespan is not None else loser.lower_bound,
         known,
         loser.layout,
+    )
+
+
+def _quick_bound(
+    layout: Layout, costs: PipelineCosts, recompute_seconds: tuple[float, ...] = ()
+) -> float:
+    kind = schedule_kind(layout.schedule, layout.virtual_stages)
+    return quick_bound(
+        costs,
+        layout.pipeline_parallel,
+        recompute_seconds,
+        splits_backward=Work.WEIGHT in kind.work,
     )
 
 

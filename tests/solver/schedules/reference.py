@@ -8,7 +8,17 @@ from functools import cache
 
 import numpy as np
 
-from solver.schedules import GPipe, Interleaved, OneForwardOneBackward, Schedule, StageTimes, Work
+from solver.schedules import (
+    Chimera,
+    GPipe,
+    Interleaved,
+    OneForwardOneBackward,
+    Schedule,
+    StageTimes,
+    Work,
+    ZeroBubbleH1,
+    ZeroBubbleV,
+)
 from solver.schedules.schedule import Order
 
 
@@ -46,6 +56,15 @@ SCHEDULES: tuple[Schedule, ...] = (
     Interleaved(2, 8, 2, group=4),
     EveryWork(1, 3),
     EveryWork(4, 6),
+    ZeroBubbleH1(1, 3),
+    ZeroBubbleH1(4, 2),
+    ZeroBubbleH1(4, 9),
+    ZeroBubbleV(1, 3),
+    ZeroBubbleV(3, 2),
+    ZeroBubbleV(3, 8),
+    Chimera(2, 2),
+    Chimera(4, 6),
+    Chimera(4, 12),
 )
 
 
