@@ -73,8 +73,8 @@ def verify(
     ends = _run(schedule, orders, derived, depth, costs.send_seconds)
     total = max(end + stage.reduced for end, stage in zip(ends, derived, strict=True))
     steps = [0.0] * devices
-    for place, stage in zip(places, derived, strict=True):
-        steps[place] += stage.updated
+    for place, own in zip(places, derived, strict=True):
+        steps[place] += own.updated
     total += max(steps) + costs.fixed_seconds
     _compare("iteration_seconds", iteration_seconds, total)
     peaks = [

@@ -110,7 +110,7 @@ class DeferringMenu(FreeMenu):
         """Every block at its least, at the fullest moment of each stage."""
         absent = ~np.isfinite(self._least)
         lacking = np.asarray((counts > 0) @ absent)
-        kept = counts @ np.where(absent, 0.0, self._least)
+        kept = np.asarray(counts @ np.where(absent, 0.0, self._least), dtype=np.float64)
         waits = (counts @ self._holds.held)[:, None]
         found = []
         for stage in in_flight.tolist():

@@ -35,6 +35,7 @@ _WORDS = {
 _NAMES = {
     Kind.FORWARD: "Forward",
     Kind.BACKWARD: "Backward",
+    Kind.WEIGHT: "Gradients of weights",
     Kind.RECOMPUTE: "Recompute, drawn at the start of its backward",
     Kind.COMMUNICATION: "Weights gathered, gradients reduced",
     Kind.OPTIMIZER: "Optimizer step",
