@@ -17,8 +17,13 @@ Problem = PartitionProblem | SharedProblem | GivenSplits
 
 
 def menu_on(menu: Menu, schedule: Schedule) -> Menu:
-    """The menu as a schedule can use it: chunks of a device hide in windows of their own blocks."""
-    if schedule.virtual_stages > 1 and isinstance(menu, WindowMenu):
+    """The menu as a schedule can use it.
+
+    Chunks of a device, and stages that make gradients of weights apart, hide recompute in windows
+    of their own blocks.
+    """
+    apart = schedule.virtual_stages > 1 or schedule.splits_backward
+    if apart and isinstance(menu, WindowMenu):
         return menu.alone
     return menu
 
