@@ -40,7 +40,9 @@ def _recipe(part: BlockRecompute) -> str:
     if part.whole:
         runs = f"{part.group} of them at a time" if part.group > 1 else "whole"
         return f"{part.block} is run again, {runs}"
-    return f"{part.block} recomputes {_condensed(part.recomputed)}"
+    hidden = [placed.tensor for placed in part.placed]
+    hiding = f"; hidden under communication: {_condensed(hidden)}" if hidden else ""
+    return f"{part.block} recomputes {_condensed(part.recomputed)}{hiding}"
 
 
 def _condensed(tensors: Sequence[str]) -> str:

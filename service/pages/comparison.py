@@ -13,9 +13,10 @@ from service.pages.shown import ShownPlan
 
 @dataclass(frozen=True)
 class Cell:
-    """What one plan has; ``best`` where it is the best of all."""
+    """What one plan has, by how much it differs from the first; ``best`` where it is the best."""
 
     text: str
+    change: str = ""
     best: bool = False
 
 
@@ -92,11 +93,16 @@ def _ranked(
     top = best(known) if best and known else None
     texts = ["—" if value is None else write(value) for value in values]
     differs = len(set(texts)) > 1
+    first = values[0]
+    changes = [
+        "" if value is None or not first or value == first else _change(value / first - 1.0)
+        for value in values
+    ]
     return Line(
         name,
         [
-            Cell(text, best=differs and value is not None and value == top)
-            for text, value in zip(texts, values, strict=True)
+            Cell(text, change, best=differs and value is not None and value == top)
+            for text, change, value in zip(texts, changes, values, strict=True)
         ],
         differs,
     )
@@ -112,10 +118,36 @@ def _of_part(plans: Sequence[ShownPlan], part: str) -> list[Line]:
             row = rows.setdefault(name, ["—"] * len(plans))
             row[position] = _written(name, value)
     return [
-        Line(name.replace("_", " ").capitalize(), [Cell(text) for text in row], len(set(row)) > 1)
+        Line(_NAMES.get(name) or _spoken(name), [Cell(text) for text in row], len(set(row)) > 1)
         for name, row in rows.items()
         if any(text != "—" for text in row)
     ]
+
+
+_NAMES = {
+    "tensor_parallel": "Tensor parallel",
+    "virtual_stages": "Chunks per device",
+    "micro_batch_size": "Micro-batch size",
+    "zero_stage": "ZeRO stage",
+    "global_batch_size": "Global batch (sequences)",
+    "sequence_length": "Sequence length (tokens)",
+    "policy": "Recompute policy",
+    "modules": "Recomputed modules",
+    "overlap": "Where recompute may hide",
+    "memory_bytes": "Usable memory per device",
+    "inter_node_bytes_per_second": "Between nodes, bytes a second per device",
+}
+
+
+def _spoken(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+def _change(share: float) -> str:
+    """``+12%`` or ``×3.4``: small differences as shares, large ones as multiples."""
+    if share >= 1.0:
+        return f"×{share + 1.0:.3g}"
+    return words.change(share)
 
 
 def _time(seconds: float) -> str:

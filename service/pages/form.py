@@ -216,6 +216,7 @@ _PARTS: dict[str, dict[str, _Read]] = {
         "sequence_parallel": _yes,
         "schedule": str,
     },
-    "recompute": {"policy": str},
+    "recompute": {"policy": str, "overlap": str},
+    "target": {"framework": str},
     "solver": {"time_limit_seconds": _number},
 }

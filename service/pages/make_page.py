@@ -13,7 +13,7 @@ from service.pages.asked import as_asked
 from service.pages.form import JSON_FIELD, as_text, fields_of
 from service.problems import Problem
 from service.store.tables import PlanRow
-from solver.request import PlanRequest, Policy, ScheduleName
+from solver.request import Overlap, PlanRequest, Policy, ScheduleName
 
 _START = {
     "model": {"name": "llama-3.1-70b"},
@@ -61,5 +61,6 @@ def page(
         devices=known_devices().devices,
         schedules=[(name.value, name.value) for name in ScheduleName],
         policies=[(name.value, name.value) for name in Policy],
+        overlaps=[(name.value, name.value) for name in Overlap],
         plans=plans,
     )

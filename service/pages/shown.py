@@ -65,6 +65,11 @@ class ShownPlan:
         return [(part, name) for part, name in _CONTENTS if there.get(part, True)]
 
     @cached_property
+    def hides(self) -> bool:
+        """Whether some recompute is hidden under communication."""
+        return any(stage.hidden_recompute_seconds > 0 for stage in self.plan.stages)
+
+    @cached_property
     def recipes(self) -> Recipes:
         """Letters for what blocks recompute."""
         recipes = Recipes()

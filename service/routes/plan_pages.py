@@ -95,6 +95,20 @@ async def trace_file(plan_id: PlanId, request: Request) -> Response:
     return await to_thread.run_sync(written)
 
 
+@router.get("/{plan_id}/exports/{framework}")
+async def export(plan_id: PlanId, framework: str, request: Request) -> Response:
+    """The plan in a framework's own words, as a file."""
+
+    def written() -> Response:
+        for found in _answered(store_of(request), plan_id).plan.exports:
+            if found.framework == framework:
+                text = found.text or "\n".join(found.arguments) + "\n"
+                return _attachment(text, found.media_type, found.file or f"{framework}.txt")
+        raise _nothing(f"This plan has no words for {framework[:100]!r}.")
+
+    return await to_thread.run_sync(written)
+
+
 @router.get("/{plan_id}/report.html")
 async def report(plan_id: PlanId, request: Request) -> Response:
     """The page as one file that needs nothing else."""

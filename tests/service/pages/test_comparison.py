@@ -21,6 +21,7 @@ def test_what_differs_is_marked_and_the_best_is_named() -> None:
     found = lines(sample_plan(), slower)
     assert [name for name, line in found.items() if line.differs] == ["Iteration"]
     assert [cell.best for cell in found["Iteration"].cells] == [True, False]
+    assert [cell.change for cell in found["Iteration"].cells] == ["", "+55%"]
 
 
 def test_layouts_are_compared_field_by_field() -> None:

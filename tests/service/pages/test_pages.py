@@ -8,8 +8,31 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.pages import plan_page
+from service.schema_examples import sample
+from service.store import Store
+from solver.plan import Export, Restriction
+from solver.request import PlanRequest
 from tests.service.conftest import asking
+from tests.service.pages.conftest import keep
 from tests.service.pages.plans import sample_plan
+
+EXPORT = Export(
+    framework="deepspeed",
+    version="0.18",
+    file="ds.json",
+    media_type="application/json",
+    text='{"stages": 2}',
+    exact=False,
+    notes=["What it cannot say."],
+)
+RESTRICTION = Restriction(
+    framework="deepspeed",
+    version="0.18",
+    setting={},
+    iteration_seconds_free=0.5,
+    lower_bound_seconds_free=0.5,
+    cost=0.091,
+)
 
 FORM = {
     "model_form": "name",
@@ -85,6 +108,21 @@ def test_the_page_of_a_plan_says_the_answer_and_the_proof(
     assert text.count('<svg class="picture"') >= 6
     assert "&lt;section" not in text
     assert text == client.get(f"/plans/{plan_ids[0]}").text  # kept, and the same
+
+
+def test_what_frameworks_are_told_can_be_copied_and_downloaded(client: TestClient) -> None:
+    answer = sample_plan().plan.model_copy(update={"exports": [EXPORT], "restriction": RESTRICTION})
+    asked = PlanRequest.model_validate(sample("request") | {"target": {"framework": "deepspeed"}})
+    store: Store = client.app.state.store  # type: ignore[attr-defined]
+    plan_id = keep(store, asked, answer.model_dump_json())
+    text = client.get(f"/plans/{plan_id}").text
+    for said in ("deepspeed", "What it cannot say.", "&#34;stages&#34;: 2", "9.1%"):
+        assert said in text
+    file = client.get(f"/plans/{plan_id}/exports/deepspeed")
+    assert file.text == EXPORT.text
+    assert file.headers["content-type"].startswith("application/json")
+    assert 'filename="ds.json"' in file.headers["content-disposition"]
+    assert client.get(f"/plans/{plan_id}/exports/moon").status_code == 404
 
 
 def test_an_infeasible_plan_says_who_misses_how_much(
