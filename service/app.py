@@ -17,6 +17,7 @@ from service.routes import (
     clusters,
     devices,
     evaluations,
+    exports,
     health,
     models,
     plan_events,
@@ -54,7 +55,17 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.settings = in_use
     error_handlers.install(app)
-    for route in (plans, plan_events, batches, evaluations, clusters, models, devices, health):
+    for route in (
+        plans,
+        plan_events,
+        exports,
+        batches,
+        evaluations,
+        clusters,
+        models,
+        devices,
+        health,
+    ):
         app.include_router(route.router)
     documentation.install(app)
     site.install(app)

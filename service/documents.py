@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from service.problems import Problem
 from service.store.plans import Standing, StoredPlan
 from solver.cluster.device import Device
-from solver.plan import Plan, Status
+from solver.plan import Export, Plan, Status
 
 
 class Progress(BaseModel):
@@ -53,6 +53,12 @@ class PlanSummary(BaseModel):
     gap: float | None
     created_at: float = Field(description="Seconds since 1970-01-01 UTC.")
     finished_at: float | None
+
+
+class ExportList(BaseModel):
+    """A plan in the words of every framework."""
+
+    exports: list[Export]
 
 
 class PlanList(BaseModel):

@@ -27,7 +27,15 @@ from service.clusters import (
     ClusterSummary,
     imported,
 )
-from service.documents import DeviceList, Health, ModelList, PlanDocument, PlanEvent, PlanList
+from service.documents import (
+    DeviceList,
+    ExportList,
+    Health,
+    ModelList,
+    PlanDocument,
+    PlanEvent,
+    PlanList,
+)
 from service.problems import Problem
 from service.version import VERSION
 from solver.identity import SOLVER_VERSION
@@ -88,6 +96,7 @@ def _documents() -> Iterator[tuple[type[BaseModel], Any]]:
     yield PlanDocument, {"id": plan["id"], "status": "infeasible", "shortfall": _shortfall(plan)}
     made = {"id": plan["id"], "status": "succeeded", "exports": [_EXPORT]}
     yield PlanDocument, made | {"restriction": _RESTRICTION}
+    yield ExportList, {"exports": [_EXPORT]}
     yield PlanDocument, plan | {"alternatives": [_alternative(plan)]}
     yield PlanEvent, {"id": plan["id"], "status": "running", "progress": _PROGRESS}
     yield BatchRequest, example_batch()

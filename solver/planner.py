@@ -288,7 +288,7 @@ def _exports(asked: Question, checked: answers.Evaluation, found: Found) -> list
     if asked.target is None and asked.request.model.profile is not None:
         return []
     setting = None if asked.target is None else dict(found.regime.setting)
-    planned = planned_for(asked.request, checked, setting)
+    planned = planned_for(asked.request.training, checked, setting)
     return [(asked.target or TARGETS["megatron-lm"]).export(planned)]
 
 

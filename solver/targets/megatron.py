@@ -57,6 +57,7 @@ class MegatronLM(Target):
 
     name = "megatron-lm"
     title = "Megatron-LM"
+    settings_of: ClassVar[tuple[str, ...]] = ("megatron-bridge",)
     version = "core 0.20 (d98e8a64)"
     virtual_stages = True
     interleaving_group = True

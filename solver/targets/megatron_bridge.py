@@ -23,6 +23,7 @@ class MegatronBridge(MegatronLM):
 
     name = "megatron-bridge"
     title = "Megatron-Bridge"
+    settings_of = ("megatron-lm",)
     version = "067f987d"
 
     def export(self, planned: Planned) -> Export:

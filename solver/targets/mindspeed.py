@@ -25,6 +25,7 @@ class MindSpeed(MegatronLM):
 
     name = "mindspeed"
     title = "MindSpeed"
+    settings_of = ("megatron-lm", "megatron-bridge")
     version = "028de58c (Megatron core_v0.12.1)"
     interleaving_group = False
     zero_stages = (0, 1)

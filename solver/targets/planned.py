@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from solver.errors import BadRequest
 from solver.plan import BlockRecompute, Evaluation, LayoutAnswer, Plan, Stage
-from solver.request import PlanRequest
+from solver.request import Training
 from solver.targets.layers import EMBEDDING, ENDS, HEAD, PREDICTION
 
 
@@ -60,24 +60,26 @@ class Planned:
 
 
 def planned_for(
-    request: PlanRequest,
+    training: Training,
     plan: Evaluation | Plan,
     setting: Mapping[str, object] | None = None,
 ) -> Planned:
-    """A plan or an evaluation with what its request says of the run.
+    """A plan or an evaluation with what is known of its run.
 
     Raises:
         BadRequest: It holds no plan.
     """
     if plan.layout is None or plan.micro_batches is None or not plan.stages:
         raise BadRequest("There is no plan to be written.", hint="Give one that succeeded.")
+    layout = plan.layout
+    sequences = plan.micro_batches * layout.micro_batch_size * layout.data_parallel
     return Planned(
-        layout=plan.layout,
+        layout=layout,
         stages=plan.stages,
-        global_batch_size=request.training.global_batch_size or plan.micro_batches,
+        global_batch_size=training.global_batch_size or sequences,
         micro_batches=plan.micro_batches,
-        sequence_length=request.training.sequence_length,
-        precision=request.training.precision.value,
+        sequence_length=training.sequence_length,
+        precision=training.precision.value,
         setting=None if setting is None else dict(setting),
     )
 

@@ -19,7 +19,6 @@ from solver.partition.menu import Menu
 from solver.partition.outcome import Partition
 from solver.partition.policy_menu import first_layers_menu, policy_menu
 from solver.partition.regime import Admits, Regime, Value
-from solver.partition.solve import PartitionProblem
 from solver.partition.stages import AMPLE_BYTES
 from solver.recompute.choice import Choice, choice_keeping, keep_all, needed_tensors
 from solver.recompute.frontier import TOLERANCE, Frontier, frontier_of
@@ -126,6 +125,9 @@ def groups(
 
     @cache
     def lower_of(keyed: ByKey) -> float:
+        # The program's library is loaded where something is solved, not where plans are written.
+        from solver.partition.solve import PartitionProblem
+
         schedule = keyed.schedule
         ample = replace(costs, capacity_bytes=AMPLE_BYTES)
         found = PartitionProblem(ample, menu(1)(ample), schedule, admits).solve()

@@ -38,6 +38,8 @@ class Target(ABC):
     """As people name it."""
     version: ClassVar[str]
     """The version that its rules were read from."""
+    settings_of: ClassVar[tuple[str, ...]] = ()
+    """Other frameworks whose recompute settings it takes in the same words."""
     schedules: ClassVar[tuple[str, ...]] = ("1f1b",)
     """Schedules that it runs, the usual one first."""
     virtual_stages: ClassVar[bool] = False

@@ -36,7 +36,7 @@ def flags_export(target: Named, arguments: list[str], remarks: Remarks) -> Expor
 
 def yaml_export(target: Named, document: Mapping[str, object], remarks: Remarks) -> Export:
     """A YAML file."""
-    text = yaml.safe_dump(_plain(document), sort_keys=False, width=100)
+    text = yaml_text(document)
     return _export(target, f"{target.name}.yaml", "application/yaml", text, remarks)
 
 
@@ -50,6 +50,23 @@ def python_export(target: Named, text: str, remarks: Remarks) -> Export:
     """A Python file."""
     file = f"{target.name.replace('-', '_')}_plan.py"
     return _export(target, file, "text/x-python", text, remarks)
+
+
+def yaml_text(document: object) -> str:
+    """A document as YAML, texts of several lines as they are."""
+    return str(yaml.dump(_plain(document), Dumper=_Dumper, sort_keys=False, width=100))
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as blocks."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
 
 
 def _export(

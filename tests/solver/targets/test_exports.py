@@ -1,0 +1,202 @@
+"""What is written for a framework is read back: every layer where the plan has it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+from functools import cache
+from typing import Any
+
+import pytest
+import yaml
+
+from solver.errors import UnknownName
+from solver.plan import Plan
+from solver.planner import plan
+from solver.request import PlanRequest
+from solver.targets.launch import Launcher, launch
+from solver.targets.planned import layers_of
+from solver.targets.registry import TARGETS, target_named
+from solver.targets.written import planned, written
+from solver.workload.megatron import read_megatron_args
+
+MODEL = "--num-layers 16 --hidden-size 2048 --num-attention-heads 32 --seq-length 4096 "
+MODEL += "--max-position-embeddings 4096 --vocab-size 128256 --bf16"
+
+
+@cache
+def made(framework: str) -> Plan:
+    """A plan of 16 layers on four stages where memory is tight."""
+    return plan(request(framework))
+
+
+def request(framework: str) -> PlanRequest:
+    return PlanRequest.model_validate(
+        {
+            "model": {"name": "llama-3.2-1b"},
+            "cluster": {"device": "RTX4090", "nodes": 1, "devices_per_node": 4},
+            "training": {"sequence_length": 4096, "global_batch_size": 32},
+            "layout": {
+                "tensor_parallel": 1,
+                "pipeline_parallel": 4,
+                "data_parallel": 1,
+                "micro_batch_size": 2,
+            },
+            "target": {"framework": framework},
+        }
+    )
+
+
+def text_of(framework: str) -> str:
+    export = written(made(framework), framework, request(framework).training)
+    assert export.exact
+    assert export.text
+    return export.text
+
+
+def expected_layers(framework: str) -> list[int]:
+    layers = [layers_of(stage) for stage in made(framework).stages]
+    assert sum(layers) == 16
+    return layers
+
+
+@pytest.mark.parametrize("framework", ["megatron-lm", "mindspeed"])
+def test_flags_hold_the_stages_and_the_setting_of_the_plan(framework: str) -> None:
+    flags = text_of(framework).replace("\\\n", " ")
+    run = read_megatron_args(f"{MODEL} {flags}")
+    assert [stage.layers for stage in run.stages] == expected_layers(framework)
+    setting = made(framework).restriction
+    assert setting is not None
+    said = setting.setting
+    if "recompute_num_layers" in said:
+        assert run.recompute["num_layers"] == said["recompute_num_layers"]
+        assert run.recompute["policy"] == said["recompute_method"]
+    assert made(framework).exports[0].arguments == shlex_lines(text_of(framework))
+
+
+def shlex_lines(text: str) -> list[str]:
+    return [line.removesuffix(" \\") for line in text.splitlines()]
+
+
+def test_a_bridge_file_holds_the_stages_of_the_plan() -> None:
+    document = yaml.safe_load(text_of("megatron-bridge"))
+    layout = document["model"]["pipeline_model_parallel_layout"]
+    pipeline = "--pipeline-model-parallel-size 4 --untie-embeddings-and-output-weights"
+    run = read_megatron_args(f"{MODEL} {pipeline} --pipeline-model-parallel-layout '{layout}'")
+    assert [stage.layers for stage in run.stages] == expected_layers("megatron-bridge")
+    assert document["train"] == {"global_batch_size": 32, "micro_batch_size": 2}
+
+
+def test_a_mindformers_file_holds_every_layer_once() -> None:
+    document = yaml.safe_load(text_of("mindformers"))
+    ranges = document["parallelism"]["pipeline_parallel_layers_per_stage"]
+    layers = [numbers(text.split(",")) for text in ranges]
+    assert [len(held) for held in layers] == expected_layers("mindformers")
+    assert [layer for held in layers for layer in held] == list(range(16))
+    recompute = document.get("recompute", {})
+    whole = numbers(recompute.get("full_recompute_layer", []))
+    partly = [n for ranges in recompute.get("select_module", {}).values() for n in numbers(ranges)]
+    entries = [e for stage in made("mindformers").stages for e in stage.recompute]
+    assert len(whole) == sum(entry.count for entry in entries if entry.whole)
+    assert bool(partly) == any(entry.recomputed and not entry.whole for entry in entries)
+
+
+def numbers(spans: list[str]) -> list[int]:
+    found = []
+    for span in map(str, spans):
+        first, _, last = span.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def test_a_galvatron_file_has_an_entry_for_every_layer() -> None:
+    document = json.loads(text_of("galvatron"))
+    assert listed(document["pp_division"]) == expected_layers("galvatron")
+    entries = [e for stage in made("galvatron").stages for e in stage.recompute]
+    whole = sum(entry.count for entry in entries if entry.whole)
+    assert sum(listed(document["checkpoint"])) == whole
+    for field in ("tp_sizes_enc", "dp_types_enc", "use_sp", "checkpoint"):
+        assert len(listed(document[field])) == 16
+
+
+def listed(text: str) -> list[int]:
+    return [int(word) for word in text.split(",")]
+
+
+def test_a_colossalai_file_has_the_lists_of_the_plan() -> None:
+    text = text_of("colossalai")
+    ast.parse(text)
+    layers = re.search(r"num_layers_per_stage=(\[[\d, ]+\])", text)
+    assert layers is not None
+    assert json.loads(layers[1]) == expected_layers("colossalai")
+    counts = re.search(r"num_ckpt_layers_per_stage=(\[[\d, ]+\])", text)
+    stages = made("colossalai").stages
+    whole = [sum(e.count for e in stage.recompute if e.whole) for stage in stages]
+    assert (json.loads(counts[1]) if counts else [0] * 4) == whole
+
+
+def test_a_torchtitan_file_names_every_module_once() -> None:
+    class Config:
+        activation_checkpoint: Any = ...
+
+        def __init__(self) -> None:
+            self.parallelism, self.training = Fields(), Fields()
+
+    class Fields:
+        module_fqns_per_model_part: list[list[str]]
+
+    text = text_of("torchtitan")
+    space: dict[str, Any] = {}
+    exec(
+        text.replace("from torchtitan", "# from torchtitan").replace("FullAC.Config()", "1"), space
+    )
+    config = space["apply"](Config())
+    parts = config.parallelism.module_fqns_per_model_part
+    layers = [sum(name.startswith("layers.") for name in part) for part in parts]
+    assert layers == expected_layers("torchtitan")
+    named = [name for part in parts for name in part]
+    assert named == ["tok_embeddings", *(f"layers.{n}" for n in range(16)), "norm", "lm_head"]
+
+
+def test_a_deepspeed_file_says_which_method_makes_the_split() -> None:
+    document = json.loads(text_of("deepspeed"))
+    batch = document["train_micro_batch_size_per_gpu"] * document["gradient_accumulation_steps"]
+    assert batch == document["train_batch_size"] == 32
+    restriction = made("deepspeed").restriction
+    assert restriction is not None
+    assert document["pipeline"]["partition"] == restriction.setting["partition_method"]
+
+
+@pytest.mark.parametrize("framework", TARGETS)
+@pytest.mark.parametrize("launcher", Launcher)
+def test_a_job_starts_as_many_processes_as_the_plan_has_devices(
+    framework: str, launcher: Launcher
+) -> None:
+    found = made("megatron-lm")
+    export = written(found, framework)
+    made_launch = launch(launcher, planned(found, framework), export, devices_per_node=2)
+    text = made_launch.text
+    if launcher is Launcher.VOLCANO:
+        *_, job = yaml.safe_load_all(text)
+        assert job["spec"]["tasks"][0]["replicas"] == job["spec"]["minAvailable"] == 2
+        container = job["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
+        assert container["resources"]["limits"] == {"nvidia.com/gpu": 2}
+        text = container["command"][2]
+    elif launcher is Launcher.SLURM:
+        assert "#SBATCH --nodes=2" in text
+    assert "--nnodes 2 --nproc-per-node 2" in text
+    shlex.split(text, comments=True)
+
+
+def test_an_unknown_framework_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UnknownName) as error:
+        target_named("megatron")
+    assert "megatron-lm" in (error.value.hint or "")
+
+
+def test_a_plan_for_one_framework_says_what_another_cannot_do() -> None:
+    found = made("mindformers")
+    if any(e.recomputed and not e.whole for stage in found.stages for e in stage.recompute):
+        assert not written(found, "galvatron").exact
