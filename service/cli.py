@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service import cluster_commands
+from service import cluster_commands, framework_commands
 from service.command_line import (
     FAILED,
     INFEASIBLE,
@@ -40,6 +40,7 @@ app = typer.Typer(
 )
 
 app.add_typer(cluster_commands.app)
+framework_commands.add_to(app)
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="The request as JSON; - reads stdin.")]
 HtmlFile = Annotated[
@@ -118,46 +119,6 @@ def evaluate(file: File, as_json: AsJson = False, server: ServerUrl = None) -> N
             with kept_for_answers():
                 answer = planner.evaluate(request)
         _print_answer(request, answer, as_json)
-
-
-PlanName = Annotated[str, typer.Argument(metavar="PLAN", help="A plan's JSON file, or its id.")]
-RequestFile = Annotated[
-    str | None, typer.Option("--request", metavar="FILE", help="The request that was planned.")
-]
-
-
-@app.command()
-def export(
-    plan: PlanName,
-    framework: Annotated[
-        str, typer.Option("--as", metavar="FRAMEWORK", help="Such as megatron-lm.")
-    ],
-    launcher: Annotated[
-        str | None,
-        typer.Option("--launch", metavar="HOW", help="torchrun, slurm or volcano: what starts it."),
-    ] = None,
-    into: Annotated[
-        str | None, typer.Option("--into", metavar="FOLDER", help="Write files here instead.")
-    ] = None,
-    request: RequestFile = None,
-    as_json: AsJson = False,
-    store: StoreUrl = None,
-    server: ServerUrl = None,
-) -> None:
-    """Write a plan in the words of a framework: flags, a configuration file, a job."""
-    from service.console.exports import shown, write_into
-    from service.exporting import exported
-
-    with _problems_as_exit_status(as_json):
-        files = exported(plan, framework, launcher, request=request, store=store, server=server)
-        if into:
-            write_into(into, files)
-        elif as_json:
-            _print(files.export.model_dump_json(indent=2))
-        else:
-            _print(shown(files))
-        for note in files.export.notes:
-            sys.stderr.write(f"stagecut: {note}\n")
 
 
 @app.command()

@@ -1,0 +1,52 @@
+"""``stagecut export``: plans in the words of the frameworks that run them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from service.command_line import AsJson, ServerUrl, StoreUrl, problems_as_exit_status, show
+
+PlanName = Annotated[str, typer.Argument(metavar="PLAN", help="A plan's JSON file, or its id.")]
+RequestFile = Annotated[
+    str | None, typer.Option("--request", metavar="FILE", help="The request that was planned.")
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.command()(export)
+
+
+def export(
+    plan: PlanName,
+    framework: Annotated[
+        str, typer.Option("--as", metavar="FRAMEWORK", help="Such as megatron-lm.")
+    ],
+    launcher: Annotated[
+        str | None, typer.Option("--launch", metavar="HOW", help="torchrun, slurm or volcano.")
+    ] = None,
+    into: Annotated[
+        str | None, typer.Option("--into", metavar="FOLDER", help="Write files here instead.")
+    ] = None,
+    request: RequestFile = None,
+    as_json: AsJson = False,
+    store: StoreUrl = None,
+    server: ServerUrl = None,
+) -> None:
+    """Write a plan in the words of a framework: flags, a configuration file, a job."""
+    from service.console.exports import shown, write_into
+    from service.exporting import exported
+
+    with problems_as_exit_status(as_json):
+        files = exported(plan, framework, launcher, request=request, store=store, server=server)
+        if into:
+            write_into(into, files)
+        elif as_json:
+            show(files.export.model_dump_json(indent=2))
+        else:
+            show(shown(files))
+        for note in files.export.notes:
+            sys.stderr.write(f"stagecut: {note}\n")
