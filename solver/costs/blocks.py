@@ -20,6 +20,7 @@ from solver.costs.pipeline import Block, States
 from solver.costs.sharding import Sharding
 from solver.costs.shares import layer_share
 from solver.costs.states import Parameters, states, step_bytes, upkeep
+from solver.costs.weight_gradients import with_weight_gradients
 from solver.request import AttentionKernel, Precision, Training
 from solver.workload.architecture import (
     Architecture,
@@ -254,6 +255,8 @@ class Builder:
     ) -> Block:
         """Close a block: host-bound times, moving weights and boundaries, states and memory."""
         ops = host_bound(graph.ops, self.machine.calibration.software.host_seconds)
+        x_bytes = self.boundary_bytes() if input_bytes is None else input_bytes
+        ops = with_weight_gradients(ops, x_bytes)
         moved, held = sharded_weights(graph, ops, parameters.total)
         if working is None:
             working = largest_gradients(ops) + self.boundary_bytes()
@@ -262,7 +265,7 @@ class Builder:
         return Block(
             name=name,
             ops=(*ops, *moved, *boundary),
-            input_bytes=self.boundary_bytes() if input_bytes is None else input_bytes,
+            input_bytes=x_bytes,
             states=self._states(parameters),
             working_bytes=working + held,
             gradient_seconds=up.gradient_seconds,
