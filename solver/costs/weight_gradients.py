@@ -1,9 +1,9 @@
 """Which part of a backward makes gradients of weights, and what that part reads.
 
 Nobody waits for the gradient of a weight, so zero-bubble schedules run it later (Qi et al. 2023,
-arXiv 2401.10241, section 2). A linear layer's backward is two products of equal FLOPs, for its input
-and for its weights, each taken as half of its time; the embedding's backward makes gradients of its
-table alone. All other ops (attention, norms, activations, communication) pass gradients on; those
+arXiv 2401.10241, section 2). A linear layer's backward is two products of equal FLOPs, for its
+input and for its weights, each taken as half of its time; the embedding's backward makes gradients
+of its table alone. All other ops (attention, norms, activations, communication) pass gradients on; those
 of a norm's few parameters are made with them.
 """
 

@@ -10,7 +10,7 @@ from solver.question import question
 from solver.request import PlanRequest
 
 
-def costs(model: str, **layout: object) -> PipelineCosts:
+def costs(model: str) -> PipelineCosts:
     """The costs of a model on one node of H100s."""
     asked = question(
         PlanRequest.model_validate(
@@ -26,7 +26,7 @@ def costs(model: str, **layout: object) -> PipelineCosts:
                     **layout,
                 },
             }
-        )  # fmt: skip
+        )
     )
     return asked.costs(asked.layouts[0])
 
