@@ -3,8 +3,8 @@
 Nobody waits for the gradient of a weight, so zero-bubble schedules run it later (Qi et al. 2023,
 arXiv 2401.10241, section 2). A linear layer's backward is two products of equal FLOPs, for its
 input and for its weights, each taken as half of its time; the embedding's backward makes gradients
-of its table alone. All other ops (attention, norms, activations, communication) pass gradients on; those
-of a norm's few parameters are made with them.
+of its table alone. All other ops (attention, norms, activations, communication) pass gradients on;
+those of a norm's few parameters are made with them.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ def costs(model: str) -> PipelineCosts:
                     "pipeline_parallel": 8,
                     "data_parallel": 1,
                     "micro_batch_size": 1,
-                    **layout,
                 },
             }
         )
