@@ -20,6 +20,7 @@ from solver.schedules import (
     StageTimes,
     Work,
     make_schedule,
+    recomputing_ahead,
     schedule_graph,
     simulate,
 )
@@ -128,12 +129,18 @@ def replay(plan: Plan | Evaluation) -> Replay:
         after_last=[stage.reduction_seconds for stage in stages],
         step=[stage.step_seconds for stage in stages],
         weight=[stage.weight_gradient_seconds for stage in stages],
+        recompute=[stage.ahead_seconds for stage in stages],
     )
+    if any(stage.recomputes_ahead for stage in stages):
+        schedule = recomputing_ahead(schedule)
     simulation = simulate(schedule_graph(schedule), times)
     cycle = np.zeros(schedule.devices)
     for position, stage in enumerate(stages):
         cycle[schedule.device(position)] += (
-            stage.forward_seconds + stage.backward_seconds + stage.weight_gradient_seconds
+            stage.forward_seconds
+            + stage.backward_seconds
+            + stage.weight_gradient_seconds
+            + stage.ahead_seconds
         )
     return Replay(
         devices=schedule.devices,
@@ -165,13 +172,20 @@ def _bars(schedule: Schedule, simulation: Simulation, stages: Sequence[Stage]) -
     micro_batch = micro_batch + schedule.passes * (stage // schedule.depth)
     end = simulation.ends[: graph.nodes, 0]
     lasts = _durations(simulation)
-    again = np.array([stage.recompute_seconds for stage in stages])[stage]
+    again = np.array([s.recompute_seconds - s.ahead_seconds for s in stages])[stage]
     start = end - lasts
     is_backward = work == Work.BACKWARD
     rebuilt = np.where(is_backward, start + np.minimum(again, lasts), start)
     rebuilds = rebuilt > start
+    passes = (work != Work.RECOMPUTE) | (lasts > 0)
     rows = [
-        _rows(np.array(_KINDS)[work], stage, micro_batch, rebuilt, end),
+        _rows(
+            np.array(_KINDS)[work[passes]],
+            stage[passes],
+            micro_batch[passes],
+            rebuilt[passes],
+            end[passes],
+        ),
         _rows(
             np.full(int(rebuilds.sum()), Kind.RECOMPUTE),
             stage[rebuilds],

@@ -109,6 +109,8 @@ def _stage(
         weight_gradient_seconds=time.weight,
         recompute_seconds=time.recompute,
         hidden_recompute_seconds=time.hidden,
+        recomputes_ahead=stage.ahead,
+        ahead_seconds=time.ahead,
         gather_seconds=time.before_first,
         reduction_seconds=time.after_last,
         step_seconds=time.step,

@@ -36,13 +36,15 @@ class StageTime:
     """Seconds of one stage: per micro-batch, and once per iteration.
 
     ``weight`` are those of the gradients of weights where they are work of their own, else zero and
-    part of ``backward``. ``hidden`` are those of recompute under communication, no part of it.
+    part of ``backward``. ``hidden`` are those of recompute under communication, no part of it;
+    ``ahead`` those of recompute ahead of the gradient, a part of it and none of ``backward``.
     """
 
     forward: float
     backward: float
     weight: float
     recompute: float
+    ahead: float
     hidden: float
     before_first: float
     after_last: float
@@ -136,6 +138,7 @@ def stage_times(costs: PipelineCosts, times: tuple[StageTime, ...]) -> StageTime
         after_last=[time.after_last for time in times],
         step=[time.step for time in times],
         weight=[time.weight for time in times],
+        recompute=[time.ahead for time in times],
     )
 
 
@@ -149,14 +152,17 @@ def _stage_time(costs: PipelineCosts, schedule: Schedule, stage: Stage) -> Stage
     plain = sum(block.backward_seconds for block in blocks)
     weight = sum(block.weight_seconds for block in blocks) if schedule.splits_backward else 0.0
     recompute = sum(part.seconds for part in stage.parts)
+    hidden = sum(part.count * part.choice.hidden_seconds for part in stage.parts)
+    ahead = recompute - costs.overlapping.charge * hidden if stage.ahead else 0.0
     gather = sum(block.gather_seconds for block in blocks)
     reduction = sum(block.gradient_seconds for block in blocks)
     return StageTime(
         forward=forward,
-        backward=plain - weight + recompute,
+        backward=plain - weight + recompute - ahead,
         weight=weight,
         recompute=recompute,
-        hidden=sum(part.count * part.choice.hidden_seconds for part in stage.parts),
+        ahead=ahead,
+        hidden=hidden,
         before_first=max(gather - costs.gather_overlap * forward, 0.0),
         after_last=max(reduction - costs.gradient_overlap * plain, 0.0),
         step=sum(block.optimizer_seconds for block in blocks),
@@ -219,8 +225,12 @@ def _waiting_bytes(costs: PipelineCosts, schedule: Schedule, stage: Stage) -> fl
 def _buffer(costs: PipelineCosts, stage: Stage) -> tuple[float, float]:
     """Recompute and working bytes of the block of the stage that needs most of both together.
 
-    While a block runs backward, what the block before it placed in its windows is alive too.
+    While a block runs backward, what the block before it placed in its windows is alive too. A
+    stage that recomputes ahead holds what all of its blocks rebuild.
     """
+    if stage.ahead:
+        rebuilt = sum(part.count * part.choice.recompute_bytes for part in stage.parts)
+        return rebuilt, max(costs.blocks[part.kind].working_bytes for part in stage.parts)
     found, early = [], 0.0
     for part in stage.parts:
         working = costs.blocks[part.kind].working_bytes

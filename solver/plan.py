@@ -124,7 +124,9 @@ class Stage(Answer):
         description="Kinds of block in model order, each with a count."
     )
     forward_seconds: float = Field(description="One micro-batch.")
-    backward_seconds: float = Field(description="One micro-batch, recompute included.")
+    backward_seconds: float = Field(
+        description="One micro-batch, recompute included unless it runs ahead."
+    )
     weight_gradient_seconds: float = Field(
         default=0.0,
         description="Gradients of weights of one micro-batch, where the schedule makes them apart "
@@ -132,6 +134,14 @@ class Stage(Answer):
     )
     recompute_seconds: float = Field(
         description="What running forward ops again adds to one micro-batch."
+    )
+    recomputes_ahead: bool = Field(
+        default=False,
+        description="Whether that is work of its own just before each backward pass, that does not "
+        "wait for the gradient and is no part of `backward_seconds`.",
+    )
+    ahead_seconds: float = Field(
+        default=0.0, description="How long it takes; 0 where recompute runs on demand."
     )
     hidden_recompute_seconds: float = Field(
         default=0.0, description="Forward ops run again under communication, apart from those."

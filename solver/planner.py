@@ -25,7 +25,7 @@ from solver.partition.policy_menu import least_memory_menu, policy_menu
 from solver.partition.stages import Stage, decided_stages, stages_at, with_ample_memory
 from solver.progress import Progress
 from solver.question import Question, question
-from solver.request import PlanRequest, Policy, Recompute
+from solver.request import Overlap, PlanRequest, Policy, Recompute
 from solver.schedules import Schedule, make_schedule
 from solver.search.restricted import restricted_search
 from solver.search.search import Found, Outcome, Regimes, one_regime, search
@@ -52,7 +52,10 @@ def plan(
     """
     started = time.perf_counter()
     asked = _to_plan(request)
-    free = one_regime(lambda costs: policy_menu(costs, asked.request.recompute))
+    free = one_regime(
+        lambda costs: policy_menu(costs, asked.request.recompute),
+        ahead=asked.request.recompute.overlap in (Overlap.STALLS, Overlap.ALL),
+    )
     if asked.target is None:
         outcome, unrestricted = _searched(request, asked, free, progress), None
     else:

@@ -80,12 +80,6 @@ def _check_overlap(recompute: Recompute) -> None:
     """
     if recompute.overlap in (None, Overlap.OFF):
         return
-    if recompute.overlap is not Overlap.COMMUNICATION:
-        raise BadRequest(
-            "Recompute in stalls of the pipeline cannot be planned yet.",
-            field="recompute.overlap",
-            hint="Give communication or off.",
-        )
     if recompute.policy is not Policy.OPTIMAL:
         raise BadRequest(
             f"Policy '{recompute.policy.value}' recomputes on demand; it places nothing in windows "

@@ -70,6 +70,7 @@ def verify(
         order_of(schedule, device, devices, len(stages) // devices, costs.micro_batches, group)
         for device in range(devices)
     ]
+    orders = [_with_recompute(order, derived) for order in orders]
     ends = _run(schedule, orders, derived, depth, costs.send_seconds)
     total = max(end + stage.reduced for end, stage in zip(ends, derived, strict=True))
     steps = [0.0] * devices
@@ -128,13 +129,14 @@ class _Derived:
     waiting: float
     buffer: float
     splits: bool
+    ahead: float = 0.0
 
 
 def _stage(costs: PipelineCosts, schedule: str, stage: Stage) -> _Derived:
     named = {block.name: block for block in costs.blocks}
     blocks = _blocks(costs, stage)
     splits = schedule in ("zb-h1", "zb-v")
-    forward = plain = weights = rerun = kept = waiting = buffer = 0.0
+    forward = plain = weights = rerun = kept = waiting = buffer = charged = 0.0
     for entry in stage.recompute:
         block = named[entry.block]
         forward += entry.count * sum(op.forward_seconds for op in block.ops)
@@ -152,13 +154,18 @@ def _stage(costs: PipelineCosts, schedule: str, stage: Stage) -> _Derived:
         buffer = max(buffer, rebuilt + block.working_bytes)
     if places_anything(stage):
         places = check_places(costs, stage)
-        rerun += places.charged - places.hidden
+        charged = places.charged
+        rerun += charged - places.hidden
         buffer = places.buffer
         _compare(f"stage {stage.index}, hidden", stage.hidden_recompute_seconds, places.hidden)
+    ahead = 0.0
+    if stage.recomputes_ahead:
+        ahead, buffer = rerun - charged, _gathered(costs, stage)
+        _compare(f"stage {stage.index}, ahead", stage.ahead_seconds, ahead)
     gathered = sum(b.gather_seconds for b in blocks) - costs.gather_overlap * forward
     reduced = sum(b.gradient_seconds for b in blocks) - costs.gradient_overlap * plain
     return _Derived(
-        seconds={"F": forward, "B": plain - weights + rerun, "W": weights},
+        seconds={"F": forward, "B": plain - weights + rerun - ahead, "W": weights, "R": ahead},
         gathered=max(gathered, 0.0),
         reduced=max(reduced, 0.0),
         updated=sum(b.optimizer_seconds for b in blocks),
@@ -167,7 +174,18 @@ def _stage(costs: PipelineCosts, schedule: str, stage: Stage) -> _Derived:
         waiting=waiting,
         buffer=buffer,
         splits=splits,
+        ahead=ahead,
     )
+
+
+def _gathered(costs: PipelineCosts, stage: Stage) -> float:
+    """What all blocks of a stage rebuild, and the temporaries of one."""
+    named = {block.name: block for block in costs.blocks}
+    total = 0.0
+    for entry in stage.recompute:
+        sizes = {op.name: op.output_bytes for op in named[entry.block].ops}
+        total += entry.count * sum(sizes[name] for name in entry.recomputed)
+    return total + max(named[entry.block].working_bytes for entry in stage.recompute)
 
 
 def _block(block: Block, recomputed: frozenset[str]) -> tuple[float, float, float]:
@@ -190,6 +208,16 @@ def _block(block: Block, recomputed: frozenset[str]) -> tuple[float, float, floa
         block.input_bytes + sum(ops[name].output_bytes for name in kept),
         sum(ops[name].output_bytes for name in recomputed),
     )
+
+
+def _with_recompute(order: list[Task], stages: list[_Derived]) -> list[Task]:
+    """The order with the recompute of stages that run it ahead, just before each backward."""
+    found: list[Task] = []
+    for work, stage, m in order:
+        if work == "B" and stages[stage].ahead > 0:
+            found.append(("R", stage, m))
+        found.append((work, stage, m))
+    return found
 
 
 def _run(
@@ -231,7 +259,7 @@ def _needs(task: Task, depth: int) -> Task | None:
         return ("F", stage - 1, m) if stage % depth else None
     if work == "B":
         return ("B", stage + 1, m) if stage % depth < depth - 1 else ("F", stage, m)
-    return ("B", stage, m)
+    return ("B", stage, m) if work == "W" else None
 
 
 def _peak(order: list[Task], stages: list[_Derived]) -> float:
@@ -253,7 +281,7 @@ def _peak(order: list[Task], stages: list[_Derived]) -> float:
             alive[stage] += 1
         elif work == "W":
             waiting[stage] -= 1
-        else:
+        elif work == "B":
             most = max(most, held() + stages[stage].buffer)
             alive[stage] -= 1
             waiting[stage] += 1

@@ -46,6 +46,8 @@ def check_places(costs: PipelineCosts, stage: Stage) -> Places:
         seconds = {op.name: op.forward_seconds for op in block.ops}
         sizes = {op.name: op.output_bytes for op in block.ops}
         _check_legal(block, following, entry)
+        if stage.recomputes_ahead and costs.overlapping.apart:
+            _check_apart(block, entry)
         for placed in entry.placed:
             used[at + placed.following, placed.window] += seconds[placed.tensor]
             hidden += seconds[placed.tensor]
@@ -85,6 +87,14 @@ def _check_legal(block: Block, following: Block | None, entry: BlockRecompute) -
         readers = _readers(block, op.name, again)
         if any(number[reader] >= number[placed.window] for reader in readers):
             raise SolverFailed(f"'{op.name}' is placed after the backward that reads it.")
+
+
+def _check_apart(block: Block, entry: BlockRecompute) -> None:
+    """Whether what runs ahead of the backward does without what its windows make."""
+    late = {placed.tensor for placed in entry.placed}
+    for name in set(entry.recomputed) - late:
+        if _sources(block, name) & late:
+            raise SolverFailed(f"'{name}' runs ahead of an input that a window makes.")
 
 
 def _moment(block: Block, following: Block | None, placed: PlacedTensor) -> tuple[int, int]:

@@ -83,11 +83,14 @@ class Overlapping:
     """What it costs to compute while a collective runs.
 
     ``slowdown``: how much longer the compute takes, at least 1. ``charge``: seconds by which one
-    second of it (before that slow-down) lengthens the collective.
+    second of it (before that slow-down) lengthens the collective. ``apart``: on a stage that
+    recomputes ahead of its backward nothing may need a tensor that only that backward's windows
+    make; a profile's definition leaves that open.
     """
 
     slowdown: float = 1.0
     charge: float = 0.0
+    apart: bool = False
 
 
 @dataclass(frozen=True)

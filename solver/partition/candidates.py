@@ -45,6 +45,7 @@ class Candidates:
     before_first: Floats
     after_last: Floats
     weight: Floats
+    recompute: Floats
 
     @classmethod
     def all(
@@ -87,6 +88,7 @@ class Candidates:
             before_first=_spread(totals.before_first, runs),
             after_last=_spread(totals.after_last, runs),
             weight=_spread(totals.weight, runs),
+            recompute=np.broadcast_to(np.float64(0.0), runs.shape),
         )
 
     def keeping(self, alive: Bools) -> Candidates:
@@ -115,6 +117,7 @@ class Candidates:
             before_first=self.before_first[at],
             after_last=self.after_last[at],
             weight=self.weight[at],
+            recompute=self.recompute[at],
         )
 
     def connected(self, alive: Bools) -> Bools:
@@ -129,9 +132,17 @@ class Candidates:
             behind[stage] = alive[stage][:, behind[stage + 1]].any(axis=1)
         return np.asarray(alive & ahead[:-1, :, None] & behind[1:, None, :])
 
-    def with_backward(self, backward: Floats) -> Candidates:
-        """The same runs with other backward times; those infinite are no longer alive."""
-        return replace(self, backward=backward, alive=self.alive & np.isfinite(backward))
+    def with_backward(self, backward: Floats, recompute: Floats | None = None) -> Candidates:
+        """The same runs with other backward times; those infinite are no longer alive.
+
+        ``recompute``: likewise, what runs ahead of backward; as it was if None.
+        """
+        alive = self.alive & np.isfinite(backward)
+        if recompute is None:
+            return replace(self, backward=backward, alive=alive)
+        alive &= np.isfinite(recompute)
+        recompute = np.where(alive, recompute, 0.0)
+        return replace(self, backward=backward, recompute=recompute, alive=alive)
 
     @property
     def stages(self) -> int:
@@ -154,7 +165,7 @@ def _positions(
     length = len(signatures.of_run) - 1
     if np.isfinite(longest):
         passes = (totals.forward + totals.backward).reshape(-1, len(signatures.counts)).min(axis=0)
-        loads = np.concatenate([[0.0], passes[signatures.of_run[0, 1:]]])
+        loads = signatures.loads(passes)
         furthest = np.searchsorted(loads, loads[:-1] + longest * (1 + 1e-9), side="right") - 1
         furthest = np.append(np.maximum(furthest, np.arange(1, length + 1)), length)
     else:
@@ -242,6 +253,8 @@ def plan_bounds(candidates: Candidates, paths: OwnPaths) -> Floats:
         if family.weight.any():
             value += family.weight[:, None, None] * candidates.weight
         value += before + end if family.returns else down + candidates.after_last
+        if family.recompute is not None:
+            value += family.recompute[:, None, None] * candidates.recompute
         if family.after:
             value += family.after * after
         value += family.seconds[:, None, None]

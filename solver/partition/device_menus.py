@@ -26,6 +26,10 @@ class DeviceMenus(Menu):
         """What every menu knows a run by."""
         return self._menus[0].signature(run, kinds)
 
+    def ahead(self) -> Menu:
+        """The menus of stages that recompute ahead."""
+        return DeviceMenus(tuple(menu.ahead() for menu in self._menus))
+
     def parts(self, mix: Mix) -> tuple[Part, ...]:
         """A mix does not say whose it is."""
         self._refuse(mix)

@@ -12,7 +12,8 @@ from solver.partition.candidates import Bools, Candidates, Cut
 from solver.partition.deferring_menu import menu_by_stage
 from solver.partition.menu import Index, Menu, Mix
 from solver.partition.runs import chained, run_totals, signatures
-from solver.schedules import Schedule, StageTimes
+from solver.partition.timings import TimedSignatures
+from solver.schedules import Schedule, StageTimes, Work
 from solver.schedules.simulate import Floats
 
 
@@ -37,10 +38,17 @@ class RunLookup:
             menu_by_stage(one, menu.at(of_stage.index(kind)), schedule)
             for kind, one in enumerate(kinds)
         ]
+        self.times_recompute = Work.RECOMPUTE in schedule.work
         self._menus = [one for one, _ in asked]
+        if self.times_recompute:
+            self._menus = [timing for one in self._menus for timing in (one, one.ahead())]
+            kinds = tuple(one for one in kinds for _ in range(2))
+            of_stage = [2 * kind for kind in of_stage]
         self._in_flight = asked[0][1]
         self._stages, self._send = schedule.stages, costs.send_seconds
         self._signatures = menu.signatures() or signatures(costs.sequence, len(costs.blocks))
+        if self.times_recompute:
+            self._signatures = TimedSignatures.of(self._signatures)
         counts = self._signatures.counts[:, : len(costs.blocks)]
         self._size = len(counts)
         self._counts = np.tile(self._signatures.counts, (len(kinds), 1))
@@ -63,6 +71,10 @@ class RunLookup:
         if self._admitted is None:
             return found
         return replace(found, alive=found.alive & self._admitted[found.runs])
+
+    def is_ahead(self, places: Index) -> Bools:
+        """Whether runs, by their places, recompute ahead."""
+        return np.asarray(places // self._size % 2 == 1) if self.times_recompute else places < 0
 
     def cautious_times(self, plan: tuple[Cut, ...]) -> StageTimes | None:
         """Times that no mix of a plan exceeds; None if one of its stages cannot fit."""
@@ -106,8 +118,8 @@ class RunLookup:
         """Backward seconds of a run, by its place, without recompute."""
         return float(self._totals.backward[place])
 
-    def optimistic(self, candidates: Candidates) -> Floats:
-        """Backward times with a bound of the recompute that each alive run's memory asks for."""
+    def optimistic(self, candidates: Candidates) -> Candidates:
+        """The runs with a bound of the recompute that each alive one's memory asks for."""
         stage, start, stop = np.nonzero(candidates.alive)
         place = candidates.runs[stage, start, stop]
         flights = self._in_flight[stage]
@@ -119,9 +131,21 @@ class RunLookup:
             here = of_run // self._size == kind
             rows = of_run[here]
             extra[here] = menu.bounds(self._counts[rows], self._totals.states[rows], flight[here])
+        return self.recomputing(candidates, (stage, start, stop), extra[which])
+
+    def recomputing(
+        self, candidates: Candidates, at: tuple[Index, Index, Index], seconds: Floats
+    ) -> Candidates:
+        """Runs that recompute so long; those not at these places are no longer alive."""
+        place = candidates.runs[at]
+        ahead = self.is_ahead(place)
         backward = np.full(candidates.alive.shape, np.inf)
-        backward[stage, start, stop] = self._totals.backward[place] + extra[which]
-        return backward
+        backward[at] = self._totals.backward[place] + np.where(ahead, 0.0, seconds)
+        if not self.times_recompute:
+            return candidates.with_backward(backward)
+        recompute = np.zeros(candidates.alive.shape)
+        recompute[at] = np.where(ahead, seconds, 0.0)
+        return candidates.with_backward(backward, recompute)
 
     def slowest(self, candidates: Candidates) -> Floats:
         """Recompute seconds that no mix of a run exceeds, shape (V, W, W)."""
@@ -133,7 +157,7 @@ class RunLookup:
         place = self._place(stage, cut)
         counts = tuple(self._counts[place].tolist())
         states = float(self._totals.states[place])
-        menu = self._menus[int(self._kind[stage])]
+        menu = self._menus[place // self._size]
         return menu.cheapest(counts, states, int(self._in_flight[stage]))
 
     def stage_times(self, plans: list[tuple[Cut, ...]]) -> StageTimes:
@@ -141,16 +165,10 @@ class RunLookup:
         chosen = np.array(
             [[self._place(stage, cut) for stage, cut in enumerate(plan)] for plan in plans]
         )
-        recompute = np.array(
-            [
-                [
-                    mix.seconds if (mix := self.mix(stage, cut)) is not None else np.inf
-                    for stage, cut in enumerate(plan)
-                ]
-                for plan in plans
-            ]
-        )
-        return self._times(chosen, recompute)
+        mixes = [[self.mix(stage, cut) for stage, cut in enumerate(plan)] for plan in plans]
+        recompute = np.array([[np.inf if m is None else m.seconds for m in row] for row in mixes])
+        charged = np.array([[0.0 if m is None else m.charged for m in row] for row in mixes])
+        return self._times(chosen, recompute, charged)
 
     def _place(self, stage: int, cut: Cut) -> int:
         return int(self._signatures.of_run[cut]) + int(self._kind[stage]) * self._size
@@ -158,14 +176,15 @@ class RunLookup:
     def _states(self, kind: int) -> Floats:
         return self._totals.states[kind * self._size : (kind + 1) * self._size]
 
-    def _times(self, chosen: Index, recompute: Floats) -> StageTimes:
-        totals = self._totals
+    def _times(self, chosen: Index, recompute: Floats, charged: Floats | float = 0.0) -> StageTimes:
+        totals, ahead = self._totals, self.is_ahead(chosen)
         return StageTimes(
             forward=totals.forward[chosen],
-            backward=totals.backward[chosen] + recompute,
+            backward=totals.backward[chosen] + np.where(ahead, charged, recompute),
             send=self._send,
             before_first=totals.before_first[chosen],
             after_last=totals.after_last[chosen],
             step=totals.step[chosen],
             weight=totals.weight[chosen],
+            recompute=np.where(ahead, recompute - charged, 0.0) if self.times_recompute else None,
         )

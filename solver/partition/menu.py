@@ -24,11 +24,13 @@ class Mix:
     """A stage's choices: ``parts`` are (kind, choice, count) by kind and choice.
 
     ``seconds`` is the recompute time per micro-batch; ``bound`` is at most the least possible.
+    ``charged`` is the part of ``seconds`` by which recompute in windows lengthens collectives.
     """
 
     seconds: float
     bound: float
     parts: tuple[tuple[int, int, int], ...]
+    charged: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,14 @@ class Menu(ABC):
         """The menu of one device of the pipeline; the same one where all devices are alike."""
         del device
         return self
+
+    def ahead(self) -> Menu:
+        """The menu of stages that recompute ahead of the gradient, where schedules have that.
+
+        Raises:
+            TypeError: Stages of this menu recompute on demand only.
+        """
+        raise TypeError(f"{type(self).__name__} recomputes on demand")
 
     @abstractmethod
     def parts(self, mix: Mix) -> tuple[Part, ...]:

@@ -15,12 +15,17 @@ MOST = 16
 
 
 def neighbours(
-    plan: tuple[Cut, ...], candidates: Candidates, paths: OwnPaths, limit: float
+    plan: tuple[Cut, ...],
+    candidates: Candidates,
+    paths: OwnPaths,
+    limit: float,
+    steps: tuple[int, ...] = (1,),
 ) -> list[tuple[Cut, ...]]:
     """Plans with the cuts i .. j moved by one block either way: stage i gains, j + 1 loses one.
 
     Of all such plans those of least own-path bound are returned, at most ``MOST``, and none whose
-    bound reaches ``limit``: it cannot be faster than that.
+    bound reaches ``limit``: it cannot be faster than that. ``steps``: by how much cuts move, where
+    they tell more than a place (``timings.py``).
     """
     stages = len(plan)
     if stages == 1:
@@ -30,7 +35,9 @@ def neighbours(
     moved_cuts = (np.arange(stages - 1) >= first[:, None]) & (
         np.arange(stages - 1) <= last[:, None]
     )
-    shifted = np.concatenate([cuts + moved_cuts, cuts - moved_cuts])
+    shifted = np.concatenate(
+        [moved for step in steps for moved in (cuts + step * moved_cuts, cuts - step * moved_cuts)]
+    )
     length = plan[-1][1]
     edges = np.concatenate(
         [
@@ -58,6 +65,7 @@ def _own_path_bound(edges: Index, candidates: Candidates, paths: OwnPaths) -> Fl
     forward = candidates.forward[at]
     backward = np.where(usable[:, None], candidates.backward[at], 0.0)
     weight = candidates.weight[at]
+    recompute = candidates.recompute[at]
     passes = np.cumsum(forward + backward, axis=1)
     before = passes - forward - backward
     down = np.cumsum(forward, axis=1) - forward
@@ -68,5 +76,7 @@ def _own_path_bound(edges: Index, candidates: Candidates, paths: OwnPaths) -> Fl
         length = (before + end if family.returns else down) + family.after * after + family.seconds
         length = length + family.forward * forward + family.backward * backward
         length = length + family.weight * weight
+        if family.recompute is not None:
+            length = length + family.recompute * recompute
         value = np.maximum(value, length.max(axis=1))
     return np.where(usable, value, np.inf)

@@ -19,7 +19,8 @@ class Partition:
     """The best cuts and mixes of a layout, with their proof.
 
     ``makespan`` is the simulated time of one iteration; ``lower_bound`` is proved for every
-    partition and recompute choice of this layout.
+    partition and recompute choice of this layout. ``ahead``: which stages recompute ahead of the
+    gradient; empty if none may.
     """
 
     cuts: tuple[Cut, ...]
@@ -29,6 +30,7 @@ class Partition:
     rows: int
     rounds: int
     engine: str
+    ahead: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True)

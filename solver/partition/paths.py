@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solver.schedules import Path, Schedule
+from solver.schedules import Path, Schedule, Work
 from solver.schedules.simulate import Floats
 
 
@@ -41,6 +41,8 @@ class Family:
     the stage's own work, ``weight`` its gradients of weights. ``seconds`` is the time of the sends,
     or minus infinity where the family has no path. Paths that do not ``return`` to the first stage
     cross the earlier stages by a forward only.
+    ``recompute`` counts the stage's own recompute ahead of backward, where there is any: not where
+    the path comes to a backward from the stage behind it.
     """
 
     after: int
@@ -50,6 +52,7 @@ class Family:
     seconds: Floats
     weight: Floats
     returns: bool = True
+    recompute: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +88,14 @@ class OwnPaths:
             first=0,
             last=0 if family.returns else c,
             weight=tuple(weight) if any(weight) else (),
+            recompute=_only(c, family.recompute),
         )
+
+
+def _only(stage: int, times: Floats | None) -> tuple[int, ...]:
+    if times is None:
+        return ()
+    return tuple(int(times[at]) if at == stage else 0 for at in range(len(times)))
 
 
 def own_paths(schedule: Schedule, send_seconds: float) -> OwnPaths:
@@ -94,6 +104,8 @@ def own_paths(schedule: Schedule, send_seconds: float) -> OwnPaths:
     stage = np.arange(p)
     all_of_them = np.full(p, float(n))
 
+    ahead = Work.RECOMPUTE in schedule.work
+
     def family(
         after: int,
         forward: Floats,
@@ -101,17 +113,27 @@ def own_paths(schedule: Schedule, send_seconds: float) -> OwnPaths:
         only: Floats,
         weight: Floats | None = None,
         returns: bool = True,
+        recompute: Floats | None = None,
     ) -> Family:
         sends = (1.0 + returns) * stage + 2.0 * after * (p - 1 - stage)
         seconds = np.where(only > 0, sends * send_seconds, -np.inf)
         none = np.zeros(p)
         return Family(
-            after, forward, backward, sends, seconds, none if weight is None else weight, returns
+            after,
+            forward,
+            backward,
+            sends,
+            seconds,
+            none if weight is None else weight,
+            returns,
+            recompute if ahead else None,
         )
 
     always = np.ones(p)
     if schedule.name == "gpipe":
-        return OwnPaths((family(1, all_of_them, all_of_them, always),))
+        through = family(1, all_of_them, all_of_them, always, recompute=all_of_them - 1)
+        alone = family(0, all_of_them, all_of_them, always, recompute=all_of_them)
+        return OwnPaths((through, alone) if ahead else (through,))
     in_flight = np.minimum(p - stage, n).astype(np.float64)
     rest = n - in_flight + 1
     if schedule.splits_backward:
@@ -130,9 +152,9 @@ def own_paths(schedule: Schedule, send_seconds: float) -> OwnPaths:
         )
     return OwnPaths(
         (
-            family(0, all_of_them, all_of_them, always),
-            family(1, rest, all_of_them, always),
-            family(1, all_of_them, rest, always),
-            family(2, rest, rest, n - in_flight),
+            family(0, all_of_them, all_of_them, always, recompute=all_of_them),
+            family(1, rest, all_of_them, always, recompute=all_of_them - 1),
+            family(1, all_of_them, rest, always, recompute=rest - 1),
+            family(2, rest, rest, n - in_flight, recompute=rest - 2),
         )
     )

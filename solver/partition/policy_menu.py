@@ -9,8 +9,10 @@ from solver.costs.pipeline import Block, PipelineCosts
 from solver.errors import BadRequest
 from solver.partition.device_menus import DeviceMenus
 from solver.partition.free_menu import FreeMenu
+from solver.partition.gathered_menu import GatheredMenu
 from solver.partition.menu import Menu, Part
 from solver.partition.ruled_menu import RuledMenu
+from solver.partition.timed_menu import TimedMenu
 from solver.partition.window_menu import WindowMenu
 from solver.recompute.choice import Choice, keep_all
 from solver.recompute.frontier import Frontier, frontier, frontier_of
@@ -33,9 +35,8 @@ def policy_menu(costs: PipelineCosts, recompute: Recompute) -> Menu:
         return DeviceMenus(tuple(made[one] for one in costs.devices))
     policy = recompute.policy
     if policy is Policy.OPTIMAL:
-        plain = FreeMenu(costs, tuple(_frontier(block) for block in costs.blocks))
-        hides = recompute.overlap in (Overlap.COMMUNICATION, Overlap.ALL)
-        return WindowMenu(costs, plain) if hides and _has_windows(costs) else plain
+        fronts = tuple(_frontier(block) for block in costs.blocks)
+        return _overlapping(costs, fronts, recompute.overlap or Overlap.OFF)
     if policy is Policy.NONE:
         return FreeMenu(costs, tuple(frontier_of([keep_all(block)]) for block in costs.blocks))
     if policy is Policy.FULL:
@@ -62,6 +63,19 @@ def least_memory_menu(costs: PipelineCosts) -> Menu:
     if costs.devices:
         return DeviceMenus(tuple(least_memory_menu(one) for one in costs.devices))
     return FreeMenu(costs, tuple(frontier_of([least_memory(block)]) for block in costs.blocks))
+
+
+def _overlapping(costs: PipelineCosts, frontiers: tuple[Frontier, ...], overlap: Overlap) -> Menu:
+    """Free choice, with what may hide where."""
+    on_demand: Menu = FreeMenu(costs, frontiers)
+    hides = overlap in (Overlap.COMMUNICATION, Overlap.ALL) and _has_windows(costs)
+    if hides:
+        on_demand = WindowMenu(costs, frontiers)
+    if overlap not in (Overlap.STALLS, Overlap.ALL):
+        return on_demand
+    if hides:
+        return TimedMenu(on_demand, WindowMenu(costs, frontiers, gathers=True))
+    return TimedMenu(on_demand, GatheredMenu(costs, frontiers))
 
 
 def _has_windows(costs: PipelineCosts) -> bool:

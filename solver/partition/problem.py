@@ -10,8 +10,9 @@ from solver.partition.regime import Regime
 from solver.partition.ruled_shared import RuledSharedProblem
 from solver.partition.shared import SharedProblem
 from solver.partition.solve import PartitionProblem
+from solver.partition.timed_menu import TimedMenu
 from solver.partition.window_menu import WindowMenu
-from solver.schedules import Schedule
+from solver.schedules import Schedule, Work
 
 Problem = PartitionProblem | SharedProblem | GivenSplits
 
@@ -22,6 +23,8 @@ def menu_on(menu: Menu, schedule: Schedule) -> Menu:
     Chunks of a device, and stages that make gradients of weights apart, hide recompute in windows
     of their own blocks.
     """
+    if Work.RECOMPUTE not in schedule.work and isinstance(menu, TimedMenu):
+        menu = menu.on_demand
     apart = schedule.virtual_stages > 1 or schedule.splits_backward
     if apart and isinstance(menu, WindowMenu):
         return menu.alone

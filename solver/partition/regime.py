@@ -41,6 +41,7 @@ class Regime:
         lower: The same for a schedule, where it is dear; asked only when the regime is next.
         admits: Which counts of blocks, shape (runs, kinds), a stage may hold; None: any.
         splits: The only splits there are; None: any.
+        ahead: Whether stages may recompute ahead of the gradient, where the schedule allows it.
     """
 
     menu: Callable[[PipelineCosts], Menu]
@@ -50,3 +51,4 @@ class Regime:
     lower: Callable[[Schedule], float] | None = None
     admits: Admits | None = None
     splits: tuple[Split, ...] | None = None
+    ahead: bool = False

@@ -29,6 +29,10 @@ class Signatures:
     of_run: Index
     counts: Index
 
+    def loads(self, passes: Floats) -> Floats:
+        """Seconds of all blocks before each cut, given those of every signature."""
+        return np.concatenate([[0.0], passes[self.of_run[0, 1:]]])
+
 
 @lru_cache(maxsize=32)
 def signatures(sequence: tuple[int, ...], kinds: int) -> Signatures:

@@ -26,24 +26,34 @@ class WindowShare:
     frontiers: tuple[Frontier, ...]
 
 
-def shares(costs: PipelineCosts, links: tuple[Link, ...]) -> list[WindowShare]:
-    """Windows kept by all blocks; lent where their own block has little to place; lent by all."""
+def shares(costs: PipelineCosts, links: tuple[Link, ...], *, gathers: bool) -> list[WindowShare]:
+    """Windows kept by all blocks; lent where their own block has little to place; lent by all.
+
+    ``gathers``: all that a stage rebuilds is alive at once, what is placed early included.
+    """
     none = tuple(frozenset[str]() for _ in costs.blocks)
     idle = tuple(frozenset(_of_little_use(costs, kind)) for kind in range(len(costs.blocks)))
     every = tuple(
         frozenset(window.op for window in windows(block, costs.overlapping))
         for block in costs.blocks
     )
-    return [_share(costs, links, lent) for lent in dict.fromkeys((none, idle, every))]
+    return [
+        _share(costs, links, lent, gathers=gathers) for lent in dict.fromkeys((none, idle, every))
+    ]
 
 
 def _share(
-    costs: PipelineCosts, links: tuple[Link, ...], lent: tuple[frozenset[str], ...]
+    costs: PipelineCosts,
+    links: tuple[Link, ...],
+    lent: tuple[frozenset[str], ...],
+    *,
+    gathers: bool,
 ) -> WindowShare:
-    found = [_placements(costs, link, lent) for link in links]
+    apart = gathers and costs.overlapping.apart
+    found = [_placements(costs, link, lent, apart=apart) for link in links]
     early = [0.0] * len(costs.blocks)
     for (_, following), made in zip(links, found, strict=True):
-        if following is not None:
+        if following is not None and not gathers:
             early[following] = max(early[following], float(made.early.max()))
     return WindowShare(
         lent,
@@ -51,14 +61,18 @@ def _share(
     )
 
 
-def _placements(costs: PipelineCosts, link: Link, lent: tuple[frozenset[str], ...]) -> Placements:
+def _placements(
+    costs: PipelineCosts, link: Link, lent: tuple[frozenset[str], ...], *, apart: bool
+) -> Placements:
     kind, following = link
     own = [w for w in windows(costs.blocks[kind], costs.overlapping) if w.op not in lent[kind]]
     ahead: list[Window] = []
     if following is not None:
         theirs = windows(costs.blocks[following], costs.overlapping)
         ahead = [window for window in theirs if window.op in lent[following]]
-    return placements_in(costs.blocks[kind], tuple(own), tuple(ahead), costs.overlapping)
+    return placements_in(
+        costs.blocks[kind], tuple(own), tuple(ahead), costs.overlapping, apart=apart
+    )
 
 
 def _of_little_use(costs: PipelineCosts, kind: int) -> list[str]:

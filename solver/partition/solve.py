@@ -35,6 +35,7 @@ from solver.partition.moves import neighbours
 from solver.partition.outcome import EXACT, MOST_ROUNDS, Dominated, Infeasible, Partition
 from solver.partition.paths import own_paths
 from solver.partition.program import program_unit, solve_program
+from solver.partition.timings import timed, untimed
 from solver.schedules import (
     Path,
     Schedule,
@@ -140,7 +141,7 @@ class PartitionProblem:
         if not np.isfinite(self._surely):
             self._try([plan for plan in [self._cautious_plan(candidates)] if plan])
         candidates = self._drop(candidates)
-        candidates = candidates.with_backward(self._runs.optimistic(candidates))
+        candidates = self._runs.optimistic(candidates)
         self._first_plans(candidates)
         self._improve(candidates)
         candidates = self._exact(self._drop(candidates))
@@ -157,19 +158,23 @@ class PartitionProblem:
         """Exact recompute times of the runs still alive, and what they leave alive."""
         seen: set[tuple[int, Cut]] = set()
         while True:
-            backward = candidates.backward.copy()
+            backward, recompute = candidates.backward.copy(), candidates.recompute.copy()
             fresh = 0
             for at in zip(*(axis.tolist() for axis in np.nonzero(candidates.alive)), strict=True):
                 run = (at[0], candidates.cut(*at))
                 if run not in seen:
                     mix = self._runs.mix(*run)
-                    base = self._runs.plain_backward(candidates.runs[at])
-                    backward[at] = np.inf if mix is None else base + mix.bound
+                    seconds = np.inf if mix is None else mix.bound
+                    if self._runs.is_ahead(candidates.runs[at]):
+                        recompute[at] = seconds
+                    else:
+                        backward[at] = self._runs.plain_backward(candidates.runs[at]) + seconds
                     seen.add(run)
                     fresh += 1
             if not fresh:
                 return candidates
-            candidates = self._drop(candidates.with_backward(backward))
+            timed_too = recompute if self._runs.times_recompute else None
+            candidates = self._drop(candidates.with_backward(backward, timed_too))
 
     # -- plans ------------------------------------------------------------------------------
 
@@ -190,7 +195,7 @@ class PartitionProblem:
     def _first_plans(self, candidates: Candidates) -> None:
         """Plans of least bottleneck, and of least sum within a little more than that."""
         bounds = plan_bounds(candidates, self._own)
-        loads = candidates.forward + candidates.backward
+        loads = candidates.forward + candidates.backward + candidates.recompute
         least = float(bottlenecks_after(bounds)[0, 0])
         plans = {least_bottleneck_plan(candidates, bounds, bounds)}
         for slack in (1.0, 1.01, 1.05):
@@ -201,7 +206,8 @@ class PartitionProblem:
     def _even_plan(self) -> tuple[Cut, ...]:
         """Equal numbers of blocks."""
         edges = np.linspace(0, len(self._costs.sequence), self._schedule.stages + 1)
-        return tuple(itertools.pairwise(edges.round().astype(int).tolist()))
+        plain = tuple(itertools.pairwise(edges.round().astype(int).tolist()))
+        return timed(plain) if self._runs.times_recompute else plain
 
     def _surely_reached(self) -> float:
         """Makespan of the even plan at its slowest; infinite if it does not fit."""
@@ -220,7 +226,9 @@ class PartitionProblem:
     def _improve(self, candidates: Candidates) -> None:
         """Move blocks between stages, judged by the own-paths first, while that helps."""
         while self._best[1] and time.monotonic() < self._deadline:
-            if not self._try(neighbours(self._best[1], candidates, self._own, self._limit())):
+            steps = (1, 2) if self._runs.times_recompute else (1,)
+            near = neighbours(self._best[1], candidates, self._own, self._limit(), steps)
+            if not self._try(near):
                 return
 
     # -- bounds -----------------------------------------------------------------------------
@@ -293,6 +301,9 @@ class PartitionProblem:
     def _answer(self, lower: float) -> Partition:
         makespan, cuts = self._best
         mixes = [self._runs.mix(stage, cut) for stage, cut in enumerate(cuts)]
+        ahead: tuple[bool, ...] = ()
+        if self._runs.times_recompute:
+            cuts, ahead = untimed(cuts)
         fixed = self._costs.fixed_seconds
         return Partition(
             cuts=cuts,
@@ -302,6 +313,7 @@ class PartitionProblem:
             rows=len(self._rows),
             rounds=self._rounds,
             engine="highs" if self._rounds else "bounds",
+            ahead=ahead,
         )
 
     def _shortfall(self) -> Infeasible:

@@ -22,21 +22,28 @@ def with_ample_memory(costs: PipelineCosts) -> PipelineCosts:
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage: blocks [start, stop) of the sequence, and their choices by kind."""
+    """A stage: blocks [start, stop) of the sequence, and their choices by kind.
+
+    ``ahead``: what it recomputes outside windows runs ahead of the gradient, and all that it
+    rebuilds is alive at once.
+    """
 
     start: int
     stop: int
     parts: tuple[Part, ...]
+    ahead: bool = False
 
 
 def decided_stages(partition: Partition, menu: Menu) -> tuple[Stage, ...]:
     """The stages of a solved partition."""
-    return tuple(
-        Stage(start, stop, menu.at(stage).parts(mix))
-        for stage, ((start, stop), mix) in enumerate(
-            zip(partition.cuts, partition.mixes, strict=True)
-        )
-    )
+    found = []
+    for stage, ((start, stop), mix) in enumerate(zip(partition.cuts, partition.mixes, strict=True)):
+        ahead = bool(partition.ahead) and partition.ahead[stage] and mix.seconds > 0
+        own = menu.at(stage)
+        if partition.ahead and partition.ahead[stage]:
+            own = own.ahead()
+        found.append(Stage(start, stop, own.parts(mix), ahead))
+    return tuple(found)
 
 
 def stages_at(

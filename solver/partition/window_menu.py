@@ -21,11 +21,13 @@ from solver.costs.pipeline import PipelineCosts
 from solver.partition.chains import Chain, Chains
 from solver.partition.core import ROUNDING
 from solver.partition.free_menu import FreeMenu
+from solver.partition.gathered_menu import GatheredMenu
 from solver.partition.menu import Floats, Index, Menu, Mix, Part
 from solver.partition.orders import Orders, orders
 from solver.partition.runs import Signatures
-from solver.partition.shared_windows import WindowShare, shares, unshared
+from solver.partition.shared_windows import shares, unshared
 from solver.recompute.choice import Choice
+from solver.recompute.frontier import Frontier
 from solver.recompute.placed import Link, exact_placements
 from solver.recompute.placements import Placements
 from solver.recompute.windows import windows
@@ -36,16 +38,21 @@ class WindowMenu(Menu):
 
     Args:
         costs: The blocks, capacity and reserved bytes.
-        plain: The menu of the same blocks without windows.
+        frontiers: What each kind may choose without windows.
+        gathers: Whether stages hold all they rebuild at once, as those that recompute ahead.
     """
 
-    def __init__(self, costs: PipelineCosts, plain: FreeMenu) -> None:
-        self._costs, self._plain = costs, plain
+    def __init__(
+        self, costs: PipelineCosts, frontiers: tuple[Frontier, ...], *, gathers: bool = False
+    ) -> None:
+        self._costs, self._gathers = costs, gathers
+        self._menu: type[FreeMenu] | type[GatheredMenu] = GatheredMenu if gathers else FreeMenu
+        self._plain = self._menu(costs, frontiers)
         self._orders: Orders = orders(costs.sequence, len(costs.blocks))
         self._choices: list[list[Choice]] = [[] for _ in self._orders.links]
         self._offsets: dict[tuple[int, int], int] = {}
-        self._chains = Chains(costs, self._placements, self._lengths, gathers=False)
-        self._shares: list[tuple[WindowShare, FreeMenu]] | None = None
+        self._chains = Chains(costs, self._placements, self._lengths, gathers=gathers)
+        self._shares: list[FreeMenu | GatheredMenu] | None = None
         self._known: dict[tuple[int, float, int], Mix | None] = {}
         filled = [
             sum(window.seconds for window in windows(block, costs.overlapping))
@@ -53,21 +60,16 @@ class WindowMenu(Menu):
             for block in costs.blocks
         ]
         self._filled = np.array(filled)
-        self._unshared = FreeMenu(
+        self._unshared = self._menu(
             _by_link(costs, self._orders),
             tuple(unshared(costs, link) for link in self._orders.links),
         )
 
     @property
-    def plain(self) -> FreeMenu:
-        """The menu without windows."""
-        return self._plain
-
-    @property
     def alone(self) -> FreeMenu:
         """The menu of blocks that use their own windows only, tied to no neighbour."""
         own = {kind: at for at, (kind, after) in enumerate(self._orders.links) if after is None}
-        share = shares(self._costs, self._orders.links)[0]
+        share = shares(self._costs, self._orders.links, gathers=False)[0]
         fronts = tuple(share.frontiers[own[kind]] for kind in range(len(self._costs.blocks)))
         return FreeMenu(self._costs, fronts)
 
@@ -126,7 +128,11 @@ class WindowMenu(Menu):
 
     def _of_chain(self, chain: Chain, order: int, states: float, in_flight: int) -> Mix | None:
         budget = self._costs.capacity_bytes * (1 + ROUNDING) - self._costs.reserved_bytes - states
-        fits = in_flight * chain.kept + chain.working <= budget
+        beside = chain.working
+        if self._gathers:
+            run = self._orders.run(order)
+            beside = chain.rebuilt + max(self._costs.blocks[kind].working_bytes for kind in run)
+        fits = in_flight * chain.kept + beside <= budget
         if not fits.any():
             return None
         at = int(np.argmin(np.where(fits, chain.seconds, np.inf)))
@@ -136,7 +142,7 @@ class WindowMenu(Menu):
             (link, self._offset(link, -1) + choice)
             for link, choice in zip(links, chain.choices(at), strict=True)
         ]
-        return Mix(seconds, seconds, _grouped(decided))
+        return self._mix(seconds, seconds, decided)
 
     def _of_shares(self, order: int, states: float, in_flight: int) -> Mix | None:
         """The best way to give windows away as a whole."""
@@ -144,7 +150,7 @@ class WindowMenu(Menu):
         kinds = tuple(self._orders.signatures.counts[order, :-1].tolist())
         best: Mix | None = None
         which = -1
-        for at, (_, menu) in enumerate(self._shared_menus()):
+        for at, menu in enumerate(self._shared_menus()):
             found = menu.cheapest(linked, states, in_flight)
             if found is not None and (best is None or found.seconds < best.seconds):
                 best, which = found, at
@@ -162,19 +168,23 @@ class WindowMenu(Menu):
             rows = [self._offset(link, which) + choice] * count
             waiting.setdefault(link, deque()).extend(rows)
         decided = [(link, waiting[link].popleft()) for link in self._orders.places(order)]
-        return Mix(best.seconds, min(bound, best.seconds), _grouped(decided))
+        return self._mix(best.seconds, min(bound, best.seconds), decided)
 
-    def _shared_menus(self) -> list[tuple[WindowShare, FreeMenu]]:
+    def _mix(self, seconds: float, bound: float, decided: list[tuple[int, int]]) -> Mix:
+        hidden = sum(self._choices[link][choice].hidden_seconds for link, choice in decided)
+        charged = self._costs.overlapping.charge * hidden
+        return Mix(seconds, bound, _grouped(decided), charged)
+
+    def _shared_menus(self) -> list[FreeMenu | GatheredMenu]:
         if self._shares is None:
             costs = _by_link(self._costs, self._orders)
-            self._shares = [
-                (share, FreeMenu(costs, share.frontiers))
-                for share in shares(self._costs, self._orders.links)
-            ]
+            found = shares(self._costs, self._orders.links, gathers=self._gathers)
+            self._shares = [self._menu(costs, share.frontiers) for share in found]
         return self._shares
 
     def _placements(self, link: Link) -> Placements | None:
-        return exact_placements(self._costs, link, self._orders.links)
+        apart = self._gathers and self._costs.overlapping.apart
+        return exact_placements(self._costs, link, self._orders.links, apart=apart)
 
     def _lengths(self, kind: int) -> Floats:
         found = windows(self._costs.blocks[kind], self._costs.overlapping)
@@ -189,7 +199,7 @@ class WindowMenu(Menu):
                 assert made is not None, "a chain is made of placements"
                 self._choices[link].extend(made.choices)
             else:
-                self._choices[link].extend(self._shared_menus()[share][0].frontiers[link].choices)
+                self._choices[link].extend(self._shared_menus()[share].frontiers[link].choices)
         return self._offsets[link, share]
 
 

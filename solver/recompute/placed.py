@@ -29,11 +29,12 @@ STEPS = (0, 8, 4, 2, 1)
 
 
 def exact_placements(
-    costs: PipelineCosts, link: Link, links: Collection[Link]
+    costs: PipelineCosts, link: Link, links: Collection[Link], *, apart: bool
 ) -> Placements | None:
     """Every choice of a block that the following one (None: none) stands behind.
 
-    Windows are shared with whatever may stand before or behind, as ``links`` says.
+    Windows are shared with whatever may stand before or behind, as ``links`` says. ``apart``: as
+    ``Slots``.
     """
     kind, following = link
     return _exact(
@@ -42,6 +43,7 @@ def exact_placements(
         _before(costs, kind, links),
         () if following is None else _before(costs, following, links),
         costs.overlapping,
+        apart,
     )
 
 
@@ -58,6 +60,7 @@ def _exact(
     users: tuple[Block, ...],
     following_users: tuple[Block, ...],
     overlapping: Overlapping,
+    apart: bool,
 ) -> Placements | None:
     own = windows(block, overlapping)
     lent = () if following is None else windows(following, overlapping)
@@ -65,7 +68,8 @@ def _exact(
         return None
     fills = [_fill(window, following_users) for window in lent]
     fills += [_fill(window, users) for window in own]
-    return placements(block, Slots(lent, own, tuple(fills)), overlapping.charge, MOST_EXACT)
+    slots = Slots(lent, own, tuple(fills), apart=apart)
+    return placements(block, slots, overlapping.charge, MOST_EXACT)
 
 
 def _fill(window: Window, users: tuple[Block, ...]) -> Fill:
@@ -85,6 +89,8 @@ def placements_in(
     own: tuple[Window, ...],
     following: tuple[Window, ...],
     overlapping: Overlapping,
+    *,
+    apart: bool = False,
 ) -> Placements:
     """The choices of a block that has these windows to itself, as finely as is cheap."""
     shortest = min((s for s in _lasting(block) if s > 0), default=np.inf)
@@ -95,7 +101,7 @@ def placements_in(
             Fill(window.seconds, np.zeros(0), steps) if steps else _fill(window, (block,))
             for window in (*following, *own)
         )
-        slots = Slots(following, own, fills, shared=False)
+        slots = Slots(following, own, fills, shared=False, apart=apart)
         most = MOST_COARSE if steps else MOST_EXACT
         found = placements(block, slots, overlapping.charge, most)
         if found is not None:

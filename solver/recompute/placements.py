@@ -52,7 +52,8 @@ class Slots:
 
     ``following`` and ``own`` are in time order; ``fills`` are of both, in that order. ``shared``:
     whether uses count among the costs, as they must where another block wants the same windows.
-    ``relaxed``: instead, all that is run again counts, hidden or not.
+    ``relaxed``: instead, all that is run again counts, hidden or not. ``apart``: nothing on demand
+    takes what is placed in a window.
     """
 
     following: tuple[Window, ...]
@@ -60,6 +61,7 @@ class Slots:
     fills: tuple[Fill, ...]
     shared: bool = True
     relaxed: bool = False
+    apart: bool = False
 
 
 def placements(block: Block, slots: Slots, charge: float, most: int) -> Placements | None:
@@ -153,7 +155,8 @@ class _Walk:
             costs = label.costs.copy()
             costs[:, _SECONDS] += op.forward_seconds
             costs[:, _REBUILT] += op.output_bytes
-            self._enter(op, asked, places, _Labels(costs, _stepped(label, at, -1)), into)
+            left = self._on_demand if self._slots.apart else places
+            self._enter(op, asked, left, _Labels(costs, _stepped(label, at, -1)), into)
         if op.kind is OpKind.COMPUTE and op.name in self._placeable:
             for place in range(self._count):
                 if places >> place & 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from solver.schedules.ahead import recomputing_ahead
 from solver.schedules.chimera import Chimera
 from solver.schedules.gpipe import GPipe
 from solver.schedules.graph import ScheduleGraph, schedule_graph
@@ -30,6 +31,7 @@ __all__ = [
     "ZeroBubbleV",
     "critical_path",
     "make_schedule",
+    "recomputing_ahead",
     "schedule_graph",
     "schedule_kind",
     "simulate",

@@ -22,7 +22,13 @@ from solver.partition.outcome import EXACT, Infeasible, Partition
 from solver.partition.problem import Problem, menu_on, partition_problem
 from solver.partition.regime import Regime
 from solver.progress import Progress
-from solver.schedules import Schedule, Work, make_schedule, schedule_kind
+from solver.schedules import (
+    Schedule,
+    Work,
+    make_schedule,
+    recomputing_ahead,
+    schedule_kind,
+)
 from solver.search.bound import quick_bound
 
 
@@ -70,9 +76,9 @@ Regimes = Callable[[Layout, PipelineCosts], Sequence[Regime]]
 """The ways in which a plan of a layout may be made; none where it cannot be made at all."""
 
 
-def one_regime(menu_of: Callable[[PipelineCosts], Menu]) -> Regimes:
-    """Every plan is made with the one menu of its costs."""
-    return lambda layout, costs: [Regime(menu_of)]  # noqa: ARG005
+def one_regime(menu_of: Callable[[PipelineCosts], Menu], *, ahead: bool = False) -> Regimes:
+    """Every plan is made with the one menu of its costs; ``ahead``: as ``Regime``."""
+    return lambda layout, costs: [Regime(menu_of, ahead=ahead)]  # noqa: ARG005
 
 
 def search(
@@ -181,6 +187,8 @@ class _Search:
     def _bound(self, layout: _Open, regime: Regime) -> None:
         """The next bound: the regime's own, then cuts that the memory allows."""
         schedule = _schedule(layout.layout, layout.costs)
+        if regime.ahead and regime.splits is None:
+            schedule = recomputing_ahead(schedule)
         if regime.lower is not None:
             layout.bound = max(layout.bound, regime.lower(schedule))
             if layout.bound >= self._best:
