@@ -9,6 +9,9 @@ from anyio import to_thread
 from fastapi import FastAPI
 
 from service import documentation, error_handlers
+from service.access.counter import Sightings
+from service.access.gate import Gate, GateMiddleware
+from service.access.opening import ensure_a_key
 from service.jobs import engine
 from service.migrate import migrate
 from service.pages import site
@@ -38,6 +41,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         try:
             if in_use.migrates_at_start:
                 await to_thread.run_sync(migrate, store)
+            await to_thread.run_sync(ensure_a_key, store, in_use)
             async with engine.serving(store, in_use) as intake:
                 app.state.store = store
                 app.state.intake = intake
@@ -54,6 +58,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.settings = in_use
+    app.state.gate = Gate(in_use)
+    app.state.sightings = Sightings()
+    app.add_middleware(GateMiddleware, gate=app.state.gate)
     error_handlers.install(app)
     for route in (
         plans,

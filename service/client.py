@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -55,14 +56,21 @@ Document = TypeVar("Document", bound=BaseModel)
 
 
 class Client:
-    """Talks to the service at ``url``.
+    """Talks to the service at ``url``, with an API key where that is needed.
 
     Every method raises :class:`service.problems.ProblemError` when the service answers with a
     problem, and ``httpx2.TransportError`` when it cannot be reached.
     """
 
-    def __init__(self, url: str, *, timeout_seconds: float = 60.0, **options: Any) -> None:
-        self._http = httpx2.Client(base_url=url, timeout=timeout_seconds, **options)
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: str | None = None,
+        timeout_seconds: float = 60.0,
+        **options: Any,
+    ) -> None:
+        self._http = httpx2.Client(base_url=url, timeout=timeout_seconds, **_with_key(key, options))
 
     def plan(self, request: PlanInput, on_progress: OnProgress | None = None) -> PlanDocument:
         """Ask for the best plan and wait for it, however long that takes."""
@@ -163,8 +171,17 @@ class Client:
 class AsyncClient:
     """The same for asyncio."""
 
-    def __init__(self, url: str, *, timeout_seconds: float = 60.0, **options: Any) -> None:
-        self._http = httpx2.AsyncClient(base_url=url, timeout=timeout_seconds, **options)
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: str | None = None,
+        timeout_seconds: float = 60.0,
+        **options: Any,
+    ) -> None:
+        self._http = httpx2.AsyncClient(
+            base_url=url, timeout=timeout_seconds, **_with_key(key, options)
+        )
 
     async def plan(self, request: PlanInput, on_progress: OnProgress | None = None) -> PlanDocument:
         """Ask for the best plan and wait for it, however long that takes."""
@@ -333,6 +350,14 @@ def _get(
 
 def _page(limit: int, cursor: str | None) -> Mapping[str, str | int]:
     return {"limit": limit} | ({"cursor": cursor} if cursor else {})
+
+
+def _with_key(key: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of an HTTP client that sends the key, or that of STAGECUT_KEY, every time."""
+    key = key or os.environ.get("STAGECUT_KEY")
+    if not key:
+        return options
+    return options | {"headers": {"Authorization": f"Bearer {key}", **options.get("headers", {})}}
 
 
 def _body(request: BaseModel | Mapping[str, Any]) -> Mapping[str, Any]:

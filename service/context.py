@@ -12,9 +12,13 @@ from anyio import to_thread
 from fastapi import Request
 
 from service import bodies, reading
+from service.access.caller import Caller
+from service.access.counter import Counter
+from service.access.gate import CALLER
+from service.access.shelf import Shelf
 from service.batches.documents import BatchRequest
 from service.clusters import ClusterDocument, unknown_cluster, with_cluster
-from service.jobs.intake import Asked, Intake
+from service.jobs.intake import Asked
 from service.settings import Settings
 from service.store import Store, clusters
 from solver.request import PlanRequest
@@ -28,14 +32,25 @@ def settings_of(request: Request) -> Settings:
     return settings
 
 
-def intake_of(request: Request) -> Intake:
-    """Where requests for plans are taken in."""
-    intake: Intake = request.app.state.intake
-    return intake
+def caller_of(request: Request) -> Caller:
+    """Who asks; the gate has noted it."""
+    caller: Caller = request.scope[CALLER]
+    return caller
+
+
+def intake_of(request: Request) -> Counter:
+    """Where requests for plans are taken in from the caller."""
+    state = request.app.state
+    return Counter(state.intake, state.store, state.settings, state.sightings, caller_of(request))
+
+
+def shelf_of(request: Request) -> Shelf:
+    """The stored plans that the caller sees."""
+    return Shelf(request.app.state.store, caller_of(request))
 
 
 def store_of(request: Request) -> Store:
-    """The store."""
+    """The whole store."""
     store: Store = request.app.state.store
     return store
 

@@ -10,12 +10,15 @@ from types import FrameType
 import uvicorn
 from rich.console import Console
 
+from service.access.opening import ensure_a_key, resolved
 from service.app import create_app
 from service.client import Client
 from service.console.answers import page
 from service.console.progress import ProgressLine
+from service.migrate import migrate
 from service.problems import ProblemError
 from service.settings import Settings
+from service.store import Store
 from solver.request import PlanRequest
 
 _POLL_SECONDS = 0.05
@@ -37,9 +40,12 @@ def serve(host: str, port: int, first: PlanRequest | None = None) -> None:
 
     ``first`` is planned over HTTP as soon as the service is up, and shown.
     """
+    settings = resolved(Settings(), host)
+    if settings.access == "required":
+        _see_that_there_is_a_key(settings)
     server = _Server(
         uvicorn.Config(
-            create_app(Settings()),
+            create_app(settings),
             host=host,
             port=port,
             timeout_graceful_shutdown=5,
@@ -54,6 +60,17 @@ def serve(host: str, port: int, first: PlanRequest | None = None) -> None:
         sys.exit(3)
 
 
+def _see_that_there_is_a_key(settings: Settings) -> None:
+    """Refuse before anything is started, with one clear message."""
+    store = Store(settings.database_url)
+    try:
+        if settings.migrates_at_start:
+            migrate(store)
+        ensure_a_key(store, settings)
+    finally:
+        store.close()
+
+
 def _greet(server: uvicorn.Server, first: PlanRequest | None) -> None:
     """Say where the service is, once it is up, and show the first plan."""
     while not server.started:
@@ -64,7 +81,10 @@ def _greet(server: uvicorn.Server, first: PlanRequest | None) -> None:
     console = Console(highlight=False)
     if first is not None:
         try:
-            with Client(url) as client, ProgressLine(Console(stderr=True)) as progress:
+            with (
+                Client(url, key=_own_key(server)) as client,
+                ProgressLine(Console(stderr=True)) as progress,
+            ):
                 plan = client.plan(first, progress)
             console.print(page(first, plan))
             console.print()
@@ -73,6 +93,12 @@ def _greet(server: uvicorn.Server, first: PlanRequest | None) -> None:
     console.print(f"Service   {url}")
     console.print(f"API page  {url}/docs")
     console.print("Stop it with Ctrl-C.")
+
+
+def _own_key(server: uvicorn.Server) -> str | None:
+    """The key that the first plan is asked with, where one is needed."""
+    settings: Settings = server.config.app.state.settings  # type: ignore[union-attr]
+    return settings.bootstrap_key.get_secret_value() if settings.bootstrap_key else None
 
 
 def _url(server: uvicorn.Server) -> str:

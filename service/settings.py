@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 Count = Annotated[int, Field(ge=1)]
@@ -78,6 +78,36 @@ class Settings(BaseSettings):
         default=60.0, description="The longest `Prefer: wait` that is honoured."
     )
 
+    access: Literal["auto", "open", "required"] = Field(
+        default="auto",
+        description="Whether a key is needed: `required`, `open` for everybody, or `auto`: needed"
+        " unless the service listens on the loopback address only.",
+    )
+    bootstrap_key: SecretStr | None = Field(
+        default=None,
+        min_length=32,
+        description="A key that is made an admin's at start if there is no such key yet.",
+    )
+    requests_per_minute: Count | None = Field(
+        default=None, description="What a key may ask that has no limit of its own; a 429 beyond."
+    )
+    plans_per_day: Count | None = Field(
+        default=None,
+        description="Different plans that a key without a limit of its own may ask for.",
+    )
+    max_time_limit_seconds: Seconds | None = Field(
+        default=None, description="A request whose own time limit is longer is refused."
+    )
+    oidc_keys: str | None = Field(
+        default=None,
+        description="Keys of an OpenID Connect provider (JWKS), a file or a URL: its bearer tokens"
+        " are accepted beside API keys.",
+    )
+    oidc_issuer: str | None = Field(default=None, description="What `iss` of a token must be.")
+    oidc_audience: str = Field(default="stagecut", description="What `aud` must be.")
+    oidc_tenant_claim: str = Field(
+        default="tenant", description="The claim that names the tenant of a token."
+    )
     event_silence_seconds: Seconds = Field(
         default=15.0,
         description="An event stream without news says so this often, so that nobody closes it.",
@@ -90,6 +120,12 @@ class Settings(BaseSettings):
             if url.startswith(bare):
                 return "postgresql+psycopg://" + url.removeprefix(bare)
         return url
+
+    @model_validator(mode="after")
+    def _know_the_issuer(self) -> Self:
+        if self.oidc_keys is not None and self.oidc_issuer is None:
+            raise ValueError("STAGECUT_OIDC_KEYS needs STAGECUT_OIDC_ISSUER")
+        return self
 
     @property
     def shared(self) -> bool:

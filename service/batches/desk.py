@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from anyio import to_thread
 from pydantic_core import from_json
 
+from service.access.caller import Caller
+from service.access.counter import Counter
 from service.batches import refusals
 from service.batches.documents import (
     BatchDocument,
@@ -19,7 +21,7 @@ from service.batches.documents import (
     Expectations,
 )
 from service.batches.judging import changes, failed, judged
-from service.jobs.intake import Asked, Intake
+from service.jobs.intake import Asked
 from service.jobs.terms import Priority, Terms
 from service.problems import Problem, ProblemError
 from service.store import Store, batches, plans
@@ -30,15 +32,17 @@ from service.store.tables import BatchCaseRow, BatchRow
 _LOOK_SECONDS = 0.2
 
 
-async def accept(intake: Intake, store: Store, asked: BatchRequest, tenant: str) -> str:
+async def accept(intake: Counter, store: Store, asked: BatchRequest, caller: Caller) -> str:
     """Accept every case, or none; the batch's id.
 
     Raises:
         ProblemError: A case cannot be planned, or what is referred to is not there (422).
     """
     several = [Asked(case.request) for case in asked.cases]
-    references = await to_thread.run_sync(_references, store, asked)
-    earlier = await to_thread.run_sync(_has, store, asked.against, tenant)
+    named = {case.expectations.max_slowdown_against or "" for case in asked.cases} - {""}
+    seen = [plan_id for plan_id in sorted(named) if await intake.sees(plan_id)]
+    references = await to_thread.run_sync(_seconds_of, store, seen)
+    earlier = await to_thread.run_sync(_has, store, asked.against, caller.visible)
     found = [
         *refusals.of_names(asked),
         *refusals.of_references(asked, references),
@@ -54,7 +58,7 @@ async def accept(intake: Intake, store: Store, asked: BatchRequest, tenant: str)
     refusals.refuse(found)
     batch_id = uuid.uuid4().hex
     await intake.accept_all(several, Terms(Priority.BATCH), batch_id)
-    await to_thread.run_sync(_write, store, batch_id, asked, several, references, tenant)
+    await to_thread.run_sync(_write, store, batch_id, asked, several, references, caller.tenant)
     return batch_id
 
 
@@ -123,18 +127,16 @@ def _result(standing: CaseStanding) -> CaseResult:
     return failed(case.name, case.plan_id, reason)
 
 
-def _has(store: Store, batch_id: str | None, tenant: str) -> bool:
+def _has(store: Store, batch_id: str | None, tenant: str | None) -> bool:
     if batch_id is None:
         return False
     with store.reading() as session:
         return batches.find(session, batch_id, tenant) is not None
 
 
-def _references(store: Store, asked: BatchRequest) -> dict[str, float]:
-    """Iteration seconds of the plans that are to be compared with."""
-    named = {case.expectations.max_slowdown_against for case in asked.cases} - {None}
+def _seconds_of(store: Store, plan_ids: Sequence[str]) -> dict[str, float]:
     with store.reading() as session:
-        return plans.iteration_seconds_of(session, [name for name in named if name])
+        return plans.iteration_seconds_of(session, plan_ids)
 
 
 def _write(

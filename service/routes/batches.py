@@ -12,7 +12,7 @@ from service.batches import desk
 from service.batches.documents import BatchDocument, BatchRequest
 from service.batches.junit import junit
 from service.batches.summary import summary
-from service.context import batch_in, intake_of, store_of
+from service.context import batch_in, caller_of, intake_of, store_of
 from service.documentation import body_of, problems
 from service.problems import ProblemError, problem
 from service.schema_examples import example_batch
@@ -22,7 +22,6 @@ router = APIRouter(prefix="/v1/batches", tags=["batches"])
 BatchId = Annotated[
     str, Path(description="The batch's id.", max_length=40, pattern="^[0-9A-Za-z_-]+$")
 ]
-_TENANT = "default"
 
 
 @router.post(
@@ -45,9 +44,10 @@ async def ask(request: Request) -> Response:
     """Accepts every case or, if one cannot be planned, none; `errors` then names each field at
     fault. The cases are solved after everything interactive; equal requests are solved once.
     """
-    wait, store = prefer.preferred_wait(request), store_of(request)
-    batch_id = await desk.accept(intake_of(request), store, await batch_in(request), _TENANT)
-    document = await desk.wait(store, batch_id, _TENANT, wait)
+    wait, store, caller = prefer.preferred_wait(request), store_of(request), caller_of(request)
+    asked = await batch_in(request)
+    batch_id = await desk.accept(intake_of(request), store, asked, caller)
+    document = await desk.wait(store, batch_id, caller.visible, wait)
     headers = {"Location": f"/v1/batches/{batch_id}"} | prefer.applied(wait)
     if document.passed is None:
         return _json(document, 202, headers | {"Retry-After": "1"})
@@ -65,7 +65,7 @@ async def read(batch_id: BatchId, request: Request) -> Response:
     wait = prefer.preferred_wait(request)
     document = await _found(batch_id, request)
     if document.passed is None and wait > 0:
-        document = await desk.wait(store_of(request), batch_id, _TENANT, wait)
+        document = await desk.wait(store_of(request), batch_id, caller_of(request).visible, wait)
     headers = prefer.applied(wait) | ({"Retry-After": "1"} if document.passed is None else {})
     return _json(document, 200, headers)
 
@@ -99,7 +99,8 @@ async def markdown(batch_id: BatchId, request: Request) -> Response:
 
 
 async def _found(batch_id: str, request: Request) -> BatchDocument:
-    document = await to_thread.run_sync(desk.read, store_of(request), batch_id, _TENANT)
+    visible = caller_of(request).visible
+    document = await to_thread.run_sync(desk.read, store_of(request), batch_id, visible)
     if document is None:
         raise ProblemError(
             problem(

@@ -10,7 +10,8 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 
 from service import reading
-from service.context import intake_of, settings_of, store_of
+from service.access.shelf import Shelf
+from service.context import intake_of, settings_of, shelf_of
 from service.jobs.intake import Asked
 from service.pages import compare_page, guides, make_page
 from service.pages.form import JSON_FIELD, as_text, fields_of, pasted_request, request_of
@@ -19,7 +20,6 @@ from service.pages.page_route import PageRoute
 from service.pages.shown import ShownPlan, shown
 from service.problems import ProblemError, problem
 from service.settings import Settings
-from service.store import Store, plans
 from solver.request import PlanRequest
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -33,10 +33,9 @@ async def first_page(request: Request, like: str | None = None) -> Response:
     """Make a plan; recent plans. ``like`` names a plan whose request fills the form."""
 
     def rendered() -> Response:
-        with store_of(request).reading() as session:
-            known = plans.request_of(session, like) if like else None
-        asked = PlanRequest.model_validate_json(known) if known else None
-        return make_page.page(_recent(store_of(request)), make_page.filled(asked))
+        known = shelf_of(request).find(like) if like else None
+        asked = PlanRequest.model_validate_json(known[1]) if known else None
+        return make_page.page(_recent(shelf_of(request)), make_page.filled(asked))
 
     return await to_thread.run_sync(rendered)
 
@@ -52,7 +51,7 @@ async def make(request: Request) -> Response:
     except ProblemError as error:
         found = error.problem
         return await to_thread.run_sync(
-            lambda: make_page.page(_recent(store_of(request)), fields, found)
+            lambda: make_page.page(_recent(shelf_of(request)), fields, found)
         )
     return RedirectResponse(f"/plans/{stored.id}", status_code=303)
 
@@ -80,10 +79,10 @@ async def compare(
     wanted = list(dict.fromkeys(wanted))[:_MOST_COMPARED]
 
     def rendered() -> Response:
-        known = {name: _answered(store_of(request), name) for name in wanted}
+        known = {name: _answered(shelf_of(request), name) for name in wanted}
         missing = [name for name, found in known.items() if found is None]
         found = {name: plan for name, plan in known.items() if plan is not None}
-        return compare_page.page(found, missing, _recent(store_of(request)))
+        return compare_page.page(found, missing, _recent(shelf_of(request)))
 
     return await to_thread.run_sync(rendered)
 
@@ -123,14 +122,12 @@ async def _fields(request: Request, settings: Settings) -> dict[str, str]:
     return dict(pairs)
 
 
-def _recent(store: Store) -> list[make_page.Recent]:
-    with store.reading() as session:
-        return [make_page.recent(row) for row in plans.page(session, _RECENT)]
+def _recent(shelf: Shelf) -> list[make_page.Recent]:
+    return [make_page.recent(row) for row in shelf.page(_RECENT)]
 
 
-def _answered(store: Store, plan_id: str) -> ShownPlan | None:
-    with store.reading() as session:
-        stored, request = plans.find(session, plan_id), plans.request_of(session, plan_id)
-    if stored is None or request is None or stored.answer is None:
+def _answered(shelf: Shelf, plan_id: str) -> ShownPlan | None:
+    found = shelf.find(plan_id)
+    if found is None or found[0].answer is None:
         return None
-    return shown(request, stored.answer)
+    return shown(found[1], found[0].answer)

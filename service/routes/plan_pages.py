@@ -8,7 +8,8 @@ from anyio import to_thread
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
-from service.context import intake_of, store_of
+from service.access.shelf import Shelf
+from service.context import intake_of, shelf_of
 from service.jobs.intake import Asked
 from service.pages import plan_page
 from service.pages.drawings import View
@@ -17,7 +18,6 @@ from service.pages.page_route import PageRoute
 from service.pages.shown import ShownPlan, shown, title
 from service.pages.trace import trace
 from service.problems import Problem, ProblemError, problem
-from service.store import Store, plans
 from service.store.plans import StoredPlan
 from solver.request import PlanRequest
 
@@ -45,7 +45,7 @@ async def read(plan_id: PlanId, view: ViewAsked, request: Request) -> Response:
     """The plan, its progress, or why there is none."""
 
     def rendered() -> Response:
-        stored, asked = _find(store_of(request), plan_id)
+        stored, asked = _find(shelf_of(request), plan_id)
         if not stored.finished:
             return plan_page.waiting(plan_id, stored.status, title(_parsed(asked)))
         if stored.answer is None:
@@ -62,7 +62,7 @@ async def part(
 ) -> Response:
     """A part of the page by itself, for another view of it."""
     return await to_thread.run_sync(
-        lambda: plan_page.part(plan_id, _answered(store_of(request), plan_id), part, view)
+        lambda: plan_page.part(plan_id, _answered(shelf_of(request), plan_id), part, view)
     )
 
 
@@ -73,7 +73,7 @@ async def picture(
     """A picture as a file."""
 
     def drawn() -> Response:
-        content = plan_page.picture(_answered(store_of(request), plan_id), name, view, kind)
+        content = plan_page.picture(_answered(shelf_of(request), plan_id), name, view, kind)
         if content is None:
             raise _nothing(f"There is no picture {name[:100]!r} of this plan.")
         return Response(content, media_type=_PICTURES[kind], headers=_FOREVER)
@@ -86,7 +86,7 @@ async def trace_file(plan_id: PlanId, request: Request) -> Response:
     """The timeline for Perfetto."""
 
     def written() -> Response:
-        found = _answered(store_of(request), plan_id)
+        found = _answered(shelf_of(request), plan_id)
         if not found.has_stages:
             raise _nothing("This plan has no timeline.")
         text = trace(found.replay, found.title)
@@ -100,7 +100,7 @@ async def export(plan_id: PlanId, framework: str, request: Request) -> Response:
     """The plan in a framework's own words, as a file."""
 
     def written() -> Response:
-        for found in _answered(store_of(request), plan_id).plan.exports:
+        for found in _answered(shelf_of(request), plan_id).plan.exports:
             if found.framework == framework:
                 text = found.text or "\n".join(found.arguments) + "\n"
                 return _attachment(text, found.media_type, found.file or f"{framework}.txt")
@@ -115,7 +115,7 @@ async def report(plan_id: PlanId, request: Request) -> Response:
 
     def written() -> Response:
         text = plan_page.report(
-            plan_id, _answered(store_of(request), plan_id), str(request.base_url)
+            plan_id, _answered(shelf_of(request), plan_id), str(request.base_url)
         )
         return _attachment(text, "text/html", f"stagecut-{plan_id[:12]}.html")
 
@@ -135,26 +135,25 @@ async def cancel(plan_id: PlanId, request: Request) -> Response:
 @router.post("/{plan_id}/again", dependencies=[Depends(refuse_foreign_forms)])
 async def again(plan_id: PlanId, request: Request) -> Response:
     """Ask for a plan once more that was cancelled or failed."""
-    _, asked = await to_thread.run_sync(_find, store_of(request), plan_id)
+    _, asked = await to_thread.run_sync(_find, shelf_of(request), plan_id)
     await intake_of(request).plan(Asked(_parsed(asked)))
     return RedirectResponse(f"/plans/{plan_id}", status_code=303)
 
 
-def _find(store: Store, plan_id: str) -> tuple[StoredPlan, str]:
+def _find(shelf: Shelf, plan_id: str) -> tuple[StoredPlan, str]:
     """The plan, and the request (JSON text) that it answers."""
-    with store.reading() as session:
-        stored, request = plans.find(session, plan_id), plans.request_of(session, plan_id)
-    if stored is None or request is None:
+    found = shelf.find(plan_id)
+    if found is None:
         raise _nothing(f"There is no plan {plan_id!r}.")
-    return stored, request
+    return found
 
 
 def _parsed(request: str) -> PlanRequest:
     return PlanRequest.model_validate_json(request)
 
 
-def _answered(store: Store, plan_id: str) -> ShownPlan:
-    stored, request = _find(store, plan_id)
+def _answered(shelf: Shelf, plan_id: str) -> ShownPlan:
+    stored, request = _find(shelf, plan_id)
     if stored.answer is None:
         raise _nothing(f"Plan {plan_id!r} has no answer yet.")
     return _shown(stored, request)

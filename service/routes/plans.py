@@ -13,11 +13,10 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from service import prefer
 from service.asking import TERMS, terms_in
-from service.context import asked_in, intake_of, store_of
+from service.context import asked_in, intake_of, shelf_of
 from service.documentation import json_body, problems
 from service.documents import PlanDocument, PlanList, PlanSummary, plan_json
 from service.problems import ProblemError, problem
-from service.store import plans
 from service.store.plans import Place
 from solver.plan import Status
 from solver.request import PlanRequest
@@ -78,14 +77,13 @@ async def list_plans(
     after = _place(cursor) if cursor else None
 
     def page() -> PlanList:
-        with store_of(request).reading() as session:
-            rows = plans.page(session, limit + 1, after, status.value if status else None)
-            shown = rows[:limit]
-            more = len(rows) > limit
-            return PlanList(
-                plans=[PlanSummary.model_validate(row, from_attributes=True) for row in shown],
-                next=_cursor(Place(shown[-1].created_at, shown[-1].id)) if more else None,
-            )
+        rows = shelf_of(request).page(limit + 1, after, status.value if status else None)
+        shown = rows[:limit]
+        more = len(rows) > limit
+        return PlanList(
+            plans=[PlanSummary.model_validate(row, from_attributes=True) for row in shown],
+            next=_cursor(Place(shown[-1].created_at, shown[-1].id)) if more else None,
+        )
 
     return await to_thread.run_sync(page)
 

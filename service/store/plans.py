@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import and_, delete, select, tuple_, update
 from sqlalchemy.orm import Session
 
-from service.store.tables import JobRow, PlanRow
+from service.store.tables import AskRow, JobRow, PlanRow
 
 UNFINISHED = ("queued", "running")
 
@@ -99,9 +99,15 @@ def iteration_seconds_of(session: Session, plan_ids: Collection[str]) -> dict[st
 
 
 def page(
-    session: Session, limit: int, after: Place | None = None, status: str | None = None
+    session: Session,
+    limit: int,
+    after: Place | None = None,
+    status: str | None = None,
+    tenant: str | None = None,
 ) -> Sequence[PlanRow]:
-    """At most ``limit`` plans, newest first, from behind ``after``."""
+    """At most ``limit`` plans, newest first, from behind ``after``; with ``tenant`` those only
+    that the tenant asked for.
+    """
     query = select(PlanRow).order_by(PlanRow.created_at.desc(), PlanRow.id.desc()).limit(limit)
     if after is not None:
         query = query.where(
@@ -109,6 +115,8 @@ def page(
         )
     if status is not None:
         query = query.where(PlanRow.status == status)
+    if tenant is not None:
+        query = query.join(AskRow, AskRow.plan_id == PlanRow.id).where(AskRow.tenant == tenant)
     return session.scalars(query).all()
 
 

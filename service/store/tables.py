@@ -128,3 +128,38 @@ class ClusterRow(Base):
     name: Mapped[str] = mapped_column(String(200), primary_key=True)
     document: Mapped[str] = mapped_column(Text)
     created_at: Mapped[float] = mapped_column(Double)
+
+
+class ApiKeyRow(Base):
+    """A key, by its digest. After a rotation the digest before is good for a while."""
+
+    __tablename__ = "api_keys"
+
+    id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    digest: Mapped[str] = mapped_column(String(64))
+    previous_digest: Mapped[str | None] = mapped_column(String(64), index=True)
+    previous_until: Mapped[float | None] = mapped_column(Double)
+    name: Mapped[str] = mapped_column(String(100))
+    tenant: Mapped[str] = mapped_column(String(100))
+    scope: Mapped[str] = mapped_column(String(20))
+    created_at: Mapped[float] = mapped_column(Double)
+    expires_at: Mapped[float | None] = mapped_column(Double)
+    revoked_at: Mapped[float | None] = mapped_column(Double)
+    requests_per_minute: Mapped[int | None] = mapped_column(Integer)
+    plans_per_day: Mapped[int | None] = mapped_column(Integer)
+
+    __table_args__ = (Index("ix_api_keys_digest", "digest", unique=True),)
+
+
+class AskRow(Base):
+    """A tenant asked for a plan, and may see it."""
+
+    __tablename__ = "asks"
+    __table_args__ = (Index("ix_asks_key_id_asked_at", "key_id", "asked_at"),)
+
+    tenant: Mapped[str] = mapped_column(String(100), primary_key=True)
+    plan_id: Mapped[str] = mapped_column(
+        String(100), ForeignKey("plans.id", ondelete="CASCADE"), primary_key=True, index=True
+    )
+    key_id: Mapped[str] = mapped_column(String(100))
+    asked_at: Mapped[float] = mapped_column(Double)
