@@ -63,7 +63,7 @@ async def ask(request: Request) -> Response:
 async def read(batch_id: BatchId, request: Request) -> Response:
     """Where the cases stand, and what changed since the earlier batch."""
     wait = prefer.preferred_wait(request)
-    document = await _found(batch_id, request)
+    document = await found_batch(batch_id, request)
     if document.passed is None and wait > 0:
         document = await desk.wait(store_of(request), batch_id, caller_of(request).visible, wait)
     headers = prefer.applied(wait) | ({"Retry-After": "1"} if document.passed is None else {})
@@ -81,7 +81,7 @@ async def read(batch_id: BatchId, request: Request) -> Response:
 )
 async def junit_file(batch_id: BatchId, request: Request) -> Response:
     """A suite with a case each; pending ones are skipped."""
-    return Response(junit(await _found(batch_id, request)), media_type="application/xml")
+    return Response(junit(await found_batch(batch_id, request)), media_type="application/xml")
 
 
 @router.get(
@@ -95,10 +95,15 @@ async def junit_file(batch_id: BatchId, request: Request) -> Response:
 )
 async def markdown(batch_id: BatchId, request: Request) -> Response:
     """What is not as expected, what changed, and every case in a table."""
-    return Response(summary(await _found(batch_id, request)), media_type="text/markdown")
+    return Response(summary(await found_batch(batch_id, request)), media_type="text/markdown")
 
 
-async def _found(batch_id: str, request: Request) -> BatchDocument:
+async def found_batch(batch_id: str, request: Request) -> BatchDocument:
+    """The batch of that id.
+
+    Raises:
+        ProblemError: The caller has none of that id.
+    """
     visible = caller_of(request).visible
     document = await to_thread.run_sync(desk.read, store_of(request), batch_id, visible)
     if document is None:

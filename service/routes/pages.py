@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, RedirectResponse
 
 from service import reading
 from service.access.shelf import Shelf
-from service.context import intake_of, settings_of, shelf_of
+from service.context import intake_of, resolved, settings_of, shelf_of
 from service.jobs.intake import Asked
 from service.pages import compare_page, guides, make_page
 from service.pages.form import JSON_FIELD, as_text, fields_of, pasted_request, request_of
@@ -45,9 +45,8 @@ async def make(request: Request) -> Response:
     """Ask for the plan of the form, and go to its page; with problems the form comes back."""
     fields = await _fields(request, settings_of(request))
     try:
-        stored = await intake_of(request).plan(
-            Asked(reading.validate(PlanRequest, _request_of(fields)))
-        )
+        asked = await resolved(request, reading.validate(PlanRequest, _request_of(fields)))
+        stored = await intake_of(request).plan(Asked(asked))
     except ProblemError as error:
         found = error.problem
         return await to_thread.run_sync(
@@ -64,7 +63,8 @@ async def check(request: Request) -> Response:
     try:
         made = _request_of(fields)
         said |= {"json": as_text(made), "fields": fields_of(made)}
-        await intake_of(request).check(Asked(reading.validate(PlanRequest, made)))
+        asked = await resolved(request, reading.validate(PlanRequest, made))
+        await intake_of(request).check(Asked(asked))
     except ProblemError as error:
         said["problems"] = [part.model_dump() for part in error.problem.parts]
     return JSONResponse(said)

@@ -199,6 +199,35 @@ def test_cancel_stops_a_solve_and_spares_a_plan(client: TestClient, plan_ids: li
     assert client.get(f"/plans/{plan_ids[0]}").status_code == 200
 
 
+def test_a_batch_says_what_is_not_as_expected(client: TestClient) -> None:
+    case = {"name": "the <first>", "request": asking("sleep-0")}
+    slow = {
+        "name": "slow",
+        "request": asking("sleep-0"),
+        "expectations": {"max_iteration_seconds": 1},
+    }
+    asked = client.post(
+        "/v1/batches",
+        json={"name": "nightly", "cases": [case, slow]},
+        headers={"Prefer": "wait=20"},
+    )
+    text = client.get(f"/batches/{asked.json()['id']}").text
+    for said in ("nightly", "the &lt;first&gt;", "1 of 2 cases is not as expected.", "passed"):
+        assert said in text
+    links = [a for a in Addresses(text).found if a.startswith(("/v1", "/plans"))]
+    assert {client.get(link).status_code for link in links} == {200}
+    assert client.get("/batches/unknown").status_code == 404
+
+
+def test_a_batch_under_way_follows_itself(client: TestClient) -> None:
+    cases = [{"request": asking("sleep-20")}]
+    asked = client.post("/v1/batches", json={"cases": cases}).json()
+    text = client.get(f"/batches/{asked['id']}").text
+    assert "0 of 1 cases are done." in text
+    assert 'data-pending="yes"' in text
+    client.delete(f"/v1/plans/{asked['cases'][0]['plan_id']}")
+
+
 def test_guides_lead_to_each_other_and_nowhere_else(client: TestClient) -> None:
     links = [link for link in Addresses(client.get("/guides").text).found if "/guides/" in link]
     assert len(links) >= 3

@@ -1,0 +1,21 @@
+// A batch under way: its page is read again until no case is pending; what is chosen stays chosen.
+(() => {
+  const PAUSE = 1000;
+  const again = async () => {
+    try {
+      const answer = await fetch(location.href);
+      if (answer.ok) {
+        const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("batch");
+        const shown = document.getElementById("batch");
+        const chosen = new Set([...shown.querySelectorAll("input:checked")].map((box) => box.value));
+        const focus = shown.contains(document.activeElement) ? document.activeElement.value : null;
+        fresh.querySelectorAll("input").forEach((box) => { box.checked = chosen.has(box.value); });
+        shown.replaceWith(fresh);
+        if (focus) fresh.querySelector(`input[value="${CSS.escape(focus)}"]`)?.focus({ preventScroll: true });
+        if (fresh.dataset.pending === "no") return;
+      }
+    } catch { /* the service is away for a moment */ }
+    setTimeout(again, PAUSE);
+  };
+  setTimeout(again, PAUSE);
+})();
