@@ -51,6 +51,12 @@ TraceFile = Annotated[
     str | None,
     typer.Option("--trace", metavar="FILE", help="Write the timeline as a trace for Perfetto."),
 ]
+PicturesFolder = Annotated[
+    str | None,
+    typer.Option(
+        "--pictures", metavar="FOLDER", help="Write every picture of the plan, as SVG and PNG."
+    ),
+]
 WithTimeline = Annotated[bool, typer.Option("--timeline", help="Draw the timeline in text.")]
 
 
@@ -62,6 +68,7 @@ def plan(
     server: ServerUrl = None,
     html: HtmlFile = None,
     trace: TraceFile = None,
+    pictures: PicturesFolder = None,
     timeline: WithTimeline = False,
 ) -> None:
     """Find the best plan for a request."""
@@ -100,6 +107,10 @@ def plan(
             from service.console.files import write_trace
 
             write_trace(request, answer, trace)
+        if pictures:
+            from service.console.files import write_pictures
+
+            write_pictures(request, answer, pictures)
         raise typer.Exit(_exit_status(answer))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.console.files import write_report, write_trace
+from service.console.files import write_pictures, write_report, write_trace
 from service.problems import ProblemError
 from solver.plan import Plan, Status
 from tests.service.pages.plans import sample_plan
@@ -27,6 +27,19 @@ def test_without_a_plan_there_is_no_trace(tmp_path: Path) -> None:
         write_trace(sample_plan().request, failed, str(tmp_path / "t.json"))
     write_report(sample_plan().request, failed, str(tmp_path / "r.html"))
     assert "no time" in (tmp_path / "r.html").read_text("utf-8")
+
+
+def test_every_picture_is_written_as_text_and_as_pixels(tmp_path: Path) -> None:
+    shown = sample_plan()
+    write_pictures(shown.request, shown.plan, str(tmp_path / "new" / "folder"))
+    written = {path.name: path.read_bytes() for path in (tmp_path / "new" / "folder").iterdir()}
+    assert {"timeline.svg", "timeline.png", "memory.png", "alternatives.svg"} <= set(written)
+    for name, content in written.items():
+        assert content.startswith(b"\x89PNG" if name.endswith("png") else b"<svg"), name
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(ProblemError):
+        write_pictures(shown.request, shown.plan, str(blocked))
 
 
 def test_a_file_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:

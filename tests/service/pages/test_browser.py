@@ -206,7 +206,7 @@ def test_two_plans_are_chosen_and_compared(reader: Watched, plan_ids: list[str])
         reader.page.locator(f"input[value='{plan_id}']").check()
     reader.page.get_by_role("button", name="Compare the chosen").click()
     expect(reader.page.locator("table.compare thead th")).to_have_count(2)
-    expect(reader.page.locator("tr.differs", has_text="Memory bytes")).to_be_visible()
+    expect(reader.page.locator("tr.differs", has_text="Usable memory per device")).to_be_visible()
 
 
 def test_the_timeline_is_zoomed_with_mouse_and_keyboard(
@@ -306,6 +306,24 @@ def test_nothing_sticks_out_of_a_narrow_screen(
         for address in ("/", f"/plans/{plan_ids[0]}", "/compare", "/guides/reading-a-plan"):
             reader.go(address)
             assert reader.page.evaluate("document.documentElement.scrollWidth") <= width, address
+
+
+def test_every_example_of_the_api_page_runs_as_it_is(origin: str) -> None:
+    description = httpx2.get(f"{origin}/openapi.json").json()
+    tried = 0
+    for path, operations in description["paths"].items():
+        body = operations.get("post", {}).get("requestBody", {}).get("content", {})
+        for kind, content in body.items():
+            for name, example in content.get("examples", {}).items():
+                value = example["value"]
+                text = value if isinstance(value, str) else json.dumps(value)
+                headers = {"Content-Type": kind}
+                answer = httpx2.post(f"{origin}{path}", content=text, headers=headers, timeout=60)
+                assert answer.status_code in (200, 201, 202), (path, name, answer.text)
+                tried += 1
+                if path == "/v1/plans":
+                    httpx2.delete(f"{origin}/v1/plans/{answer.json()['id']}")
+    assert tried >= 9
 
 
 def test_the_api_page_is_served_whole(chromium: Browser, origin: str) -> None:
