@@ -187,7 +187,7 @@ def _shape(schema: Schema, types: Schema) -> str:
     """A schema in words."""
     if "$ref" in schema:
         return _named(schema["$ref"], types)
-    options = schema.get("anyOf")
+    options = schema.get("anyOf") or schema.get("oneOf")
     if options:
         shown = [_shape(o, types) for o in options if o.get("type") != "null"]
         return " or ".join(shown)

@@ -12,7 +12,7 @@ from solver.layouts.schedules import takes_groups
 from solver.partition.stages import Stage
 from solver.recompute.choice import needed_tensors
 from solver.schedules import Schedule
-from solver.search.search import Loser
+from solver.search.outcome import Loser
 
 
 def layout_answer(layout: Layout) -> plan.LayoutAnswer:
@@ -34,6 +34,8 @@ def layout_answer(layout: Layout) -> plan.LayoutAnswer:
             if takes_groups(layout.schedule, layout.virtual_stages)
             else None
         ),
+        sharding_group=layout.sharding_group or layout.replicas,
+        rank_order=layout.rank_order,
     )
 
 

@@ -47,6 +47,12 @@ class LayoutAnswer(Answer):
         default=None,
         description="Micro-batches through a chunk in a row; null without virtual stages.",
     )
+    sharding_group: int = Field(
+        default=1, description="Replicas (data times context parallel) that share the states."
+    )
+    rank_order: str = Field(
+        default="tp-cp-ep-dp-pp", description="Which ranks are neighbours, fastest first."
+    )
 
 
 class StageMemory(Answer):
@@ -255,7 +261,15 @@ class SolverReport(Answer):
     layouts_pruned: int = Field(description="Given up by their bound.")
     layouts_infeasible: int = Field(default=0, description="No partition fits.")
     layouts_unfinished: int = Field(
-        default=0, description="Neither solved nor given up when time ran out."
+        default=0,
+        description="Neither solved nor given up: time ran out, or they share devices between "
+        "stages and were too many. Their bound is in `lower_bound_seconds`.",
+    )
+    layouts_solved: int = Field(default=0, description="Partitions decided one by one.")
+    pruned_by: dict[str, int] = Field(
+        default_factory=dict,
+        description="Layouts by the bound that decided against them: `work`, `memory` (cannot "
+        "fit, counted as infeasible), `bubble`, `cuts` (that the memory allows), `partition`.",
     )
     rows: int = Field(default=0, description="Critical-path rows in the final program.")
     rounds: int = Field(default=0, description="Solve-and-simulate rounds for the winner.")

@@ -27,8 +27,9 @@ from solver.progress import Progress
 from solver.question import Question, question
 from solver.request import Overlap, PlanRequest, Policy, Recompute
 from solver.schedules import Schedule, make_schedule
+from solver.search.outcome import Found, Outcome
 from solver.search.restricted import restricted_search
-from solver.search.search import Found, Outcome, Regimes, one_regime, search
+from solver.search.search import Regimes, one_regime, search
 from solver.targets.planned import planned_for
 from solver.targets.registry import TARGETS
 from solver.targets.target import Target
@@ -60,8 +61,8 @@ def plan(
         outcome, unrestricted = _searched(request, asked, free, progress), None
     else:
         both = restricted_search(
-            asked.layouts,
-            question(request.model_copy(update={"target": None})).layouts,
+            asked.families,
+            question(request.model_copy(update={"target": None}), to_plan=True).families,
             asked.costs,
             _regimes(asked.target),
             free,
@@ -82,11 +83,12 @@ def _searched(
     progress: Callable[[Progress], None] | None,
 ) -> Outcome:
     return search(
-        asked.layouts,
+        asked.families,
         asked.costs,
         regimes,
         relative_gap=request.solver.relative_gap,
         time_limit_seconds=request.solver.time_limit_seconds,
+        inputs_kept=asked.request.recompute.policy is not Policy.UNIFORM,
         progress=progress,
     )
 
@@ -106,7 +108,7 @@ def check(request: PlanRequest) -> None:
 
 
 def _to_plan(request: PlanRequest) -> Question:
-    asked = question(request)
+    asked = question(request, to_plan=True)
     if asked.request.recompute.policy is Policy.ADAPIPE:
         raise BadRequest(
             "AdaPipe is a method of its own, not a restriction of a plan.",
@@ -369,6 +371,8 @@ def _report(outcome: Outcome, seconds: float) -> answers.SolverReport:
         layouts_pruned=outcome.pruned,
         layouts_infeasible=outcome.infeasible,
         layouts_unfinished=outcome.unfinished,
+        layouts_solved=outcome.solved,
+        pruned_by={stage.value: count for stage, count in outcome.pruned_by.items()},
         rows=partition.rows if partition else 0,
         rounds=partition.rounds if partition else 0,
     )

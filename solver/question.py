@@ -5,21 +5,23 @@ Every form of model ends here as the same thing, so that planning and evaluating
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
 from solver.cluster.cluster import Cluster, FabricBasis, cluster_from_request, memory_capacity
+from solver.costs.calibration import stages_that_cost_alike
 from solver.costs.model import pipeline_costs, work
 from solver.costs.pipeline import PipelineCosts, Work
 from solver.costs.profile import on_device, profile_costs
 from solver.errors import BadRequest, IllegalLayout
-from solver.layouts import Layout, layouts, profile_layout
+from solver.layouts import Family, Layout, families, layouts, listed, profile_layout
+from solver.layouts.completions import refuse_lists, singles
 from solver.partition.policy_menu import policy_menu
 from solver.request import (
     Granularity,
-    LayoutRequest,
     Model,
     Overlap,
     PlanRequest,
@@ -42,7 +44,9 @@ from solver.workload.megatron import completed, read_megatron_args
 class Question:
     """Candidate layouts in a fixed order, and what each costs.
 
-    ``request`` is the request with everything filled that its model says of the run. ``work``
+    ``families`` are the layouts of a plan, ``layouts`` those that an evaluation might mean; only
+    what was asked for is there. ``request`` is the request with everything filled that its model
+    says of the run. ``work``
     gives what utilisation is measured against, or None for a profile. ``contents``: blocks on each
     stage where the model comes with its own split. ``target``: the framework that is to run it.
     """
@@ -55,19 +59,25 @@ class Question:
     contents: tuple[int, ...] | None = None
     target: Target | None = None
     notes: list[str] = field(default_factory=list)
+    families: tuple[Family, ...] = ()
+
+    @property
+    def some_layout(self) -> Layout:
+        """Any of the layouts."""
+        return self.families[0].member(0) if self.families else self.layouts[0]
 
 
-def question(request: PlanRequest) -> Question:
-    """Read a request.
+def question(request: PlanRequest, *, to_plan: bool = False) -> Question:
+    """Read a request, to evaluate the one layout that it means or to plan over all it admits.
 
     Raises:
         BadRequest: Something in it cannot be read, is missing, or breaks a rule (and subclasses).
     """
     _check_overlap(request.recompute)
     if request.target is None:
-        asked = _of_model(request)
+        asked = _of_model(request, to_plan)
     else:
-        asked = _for_target(request, target_named(request.target.framework))
+        asked = _for_target(request, target_named(request.target.framework), to_plan)
     _check_policy(asked)
     return asked
 
@@ -89,7 +99,7 @@ def _check_overlap(recompute: Recompute) -> None:
         )
 
 
-def _for_target(request: PlanRequest, target: Target) -> Question:
+def _for_target(request: PlanRequest, target: Target, to_plan: bool) -> Question:
     """The question with only those layouts that a framework runs.
 
     Raises:
@@ -109,25 +119,51 @@ def _for_target(request: PlanRequest, target: Target) -> Question:
         )
     layout = request.layout
     open_fields = {k: v for k, v in target.defaults.items() if getattr(layout, k) is None}
-    asked = _of_model(request.model_copy(update={"layout": layout.model_copy(update=open_fields)}))
-    legal = tuple(layout for layout in asked.layouts if target.refusal(layout) is None)
+    filled = request.model_copy(update={"layout": layout.model_copy(update=open_fields)})
+    asked, found = _usual_layouts(filled)
+    legal = tuple(layout for layout in found if target.refusal(layout) is None)
     if not legal:
-        refusal = target.refusal(asked.layouts[0])
+        refusal = target.refusal(found[0])
         assert refusal is not None, "no layout is legal"
         raise IllegalLayout(
             refusal.detail,
             field=f"layout.{refusal.field}",
             hint=f"Nearest legal value: {refusal.nearest}.",
         )
-    return replace(asked, layouts=legal, target=target)
+    if not to_plan:
+        return replace(asked, layouts=legal, target=target)
+    counts = [asked.costs(layout).micro_batches for layout in legal]
+    return replace(asked, layouts=(), families=listed(legal, counts), target=target)
 
 
-def _of_model(request: PlanRequest) -> Question:
+def _usual_layouts(request: PlanRequest) -> tuple[Question, tuple[Layout, ...]]:
+    """The layouts of an evaluation, for every combination of listed values.
+
+    Raises:
+        BadRequest: None is legal; the error is the first one's.
+    """
+    asked: Question | None = None
+    found: dict[Layout, None] = {}
+    refused: IllegalLayout | None = None
+    for layout in singles(request.layout):
+        try:
+            asked = _of_model(request.model_copy(update={"layout": layout}), to_plan=False)
+        except IllegalLayout as error:
+            refused = refused or error
+        else:
+            found |= dict.fromkeys(asked.layouts)
+    if asked is None:
+        assert refused is not None, "a request has at least one combination of values"
+        raise refused
+    return asked, tuple(found)
+
+
+def _of_model(request: PlanRequest, to_plan: bool) -> Question:
     if request.model.profile is not None:
-        return _of_profile(request, request.model.profile)
+        return _of_profile(request, request.model.profile, to_plan)
     if request.model.megatron_args is not None:
-        return _of_megatron(request, request.model.megatron_args)
-    return _of_architecture(request, _architecture(request.model))
+        return _of_megatron(request, request.model.megatron_args, to_plan)
+    return _of_architecture(request, _architecture(request.model), to_plan)
 
 
 def _check_policy(asked: Question) -> None:
@@ -138,7 +174,7 @@ def _check_policy(asked: Question) -> None:
     """
     recompute = asked.request.recompute
     if recompute.policy not in _COMPLETE_POLICIES:
-        policy_menu(asked.costs(asked.layouts[0]), recompute)
+        policy_menu(asked.costs(asked.some_layout), recompute)
 
 
 _COMPLETE_POLICIES = frozenset({Policy.OPTIMAL, Policy.NONE, Policy.FULL, Policy.ADAPIPE})
@@ -155,7 +191,9 @@ def _architecture(model: Model) -> Architecture:
 def _of_architecture(
     request: PlanRequest,
     model: Architecture,
+    to_plan: bool,
     implementation: Implementation = DEFAULT_IMPLEMENTATION,
+    usual_ranks: bool = False,
 ) -> Question:
     if request.cluster.stage_devices is not None:
         raise BadRequest(
@@ -165,9 +203,17 @@ def _of_architecture(
         )
     cluster = cluster_from_request(request.cluster)
     training = request.training
+    of_plan: tuple[Family, ...] = ()
+    of_evaluation: tuple[Layout, ...] = ()
+    if to_plan:
+        alike = stages_that_cost_alike(training)
+        of_plan = families(request.layout, model, cluster, training, alike, usual_ranks)
+    else:
+        of_evaluation = tuple(layouts(request.layout, model, cluster, training))
     return Question(
         request=request,
-        layouts=tuple(layouts(request.layout, model, cluster, training)),
+        layouts=of_evaluation,
+        families=of_plan,
         costs=lambda layout: pipeline_costs(
             model,
             cluster,
@@ -192,10 +238,14 @@ def _fabric_notes(request: PlanRequest, cluster: Cluster) -> list[str]:
     ]
 
 
-def _of_megatron(request: PlanRequest, arguments: Mapping[str, JsonValue] | str) -> Question:
+def _of_megatron(
+    request: PlanRequest, arguments: Mapping[str, JsonValue] | str, to_plan: bool
+) -> Question:
     run = read_megatron_args(arguments)
     filled = completed(request, run)
-    asked = _of_architecture(filled, run.architecture, run.implementation)
+    asked = _of_architecture(
+        filled, run.architecture, to_plan, run.implementation, usual_ranks=True
+    )
     return replace(
         asked,
         contents=tuple(stage.blocks for stage in run.stages),
@@ -203,7 +253,7 @@ def _of_megatron(request: PlanRequest, arguments: Mapping[str, JsonValue] | str)
     )
 
 
-def _of_profile(request: PlanRequest, profile: Profile) -> Question:
+def _of_profile(request: PlanRequest, profile: Profile, to_plan: bool) -> Question:
     micro_batches = request.training.global_batch_size
     if micro_batches is None:
         raise BadRequest(
@@ -220,9 +270,11 @@ def _of_profile(request: PlanRequest, profile: Profile) -> Question:
     costs = profile_costs(profile, micro_batches, memory_capacity(request.cluster))
     if request.cluster.stage_devices is not None:
         costs = _on_different_devices(request, costs, request.cluster.stage_devices)
+    found = tuple(_profile_layouts(request, len(costs.sequence), micro_batches, to_plan))
     return Question(
         request=request,
-        layouts=tuple(_profile_layouts(request, len(costs.sequence), micro_batches)),
+        layouts=() if to_plan else found,
+        families=listed(found, [micro_batches] * len(found)) if to_plan else (),
         costs=lambda _: costs,
         work=lambda _: None,
     )
@@ -236,6 +288,7 @@ def _on_different_devices(
     Raises:
         BadRequest: Not one device per stage, or several stages per device.
     """
+    refuse_lists(request.layout)
     stages = request.layout.pipeline_parallel
     if stages != len(devices):
         raise BadRequest(
@@ -245,7 +298,7 @@ def _on_different_devices(
             hint=f"Set layout.pipeline_parallel to {len(devices)}, or give one entry per stage.",
         )
     shared = request.layout.schedule in (ScheduleName.ZB_V, ScheduleName.CHIMERA)
-    if (request.layout.virtual_stages or 1) > 1 or shared:
+    if request.layout.values("virtual_stages") not in (None, (1,)) or shared:
         raise BadRequest(
             "Pipelines of different devices are planned with one stage per device.",
             field="layout.schedule" if shared else "layout.virtual_stages",
@@ -262,26 +315,34 @@ def _on_different_devices(
     )
 
 
-def _profile_layouts(request: PlanRequest, blocks: int, micro_batches: int) -> list[Layout]:
-    """The asked number of stages, or where it is free every number that the devices allow.
+def _profile_layouts(
+    request: PlanRequest, blocks: int, micro_batches: int, to_plan: bool
+) -> list[Layout]:
+    """The asked numbers of stages, or where it is free every number that the devices allow.
 
     Raises:
-        BadRequest: No number of stages is legal; the error is the largest one's.
+        IllegalLayout: No number of stages is legal; the error is the largest one's.
+        BadRequest: An evaluation lists several values.
     """
     asked, cluster = request.layout, request.cluster
-    if asked.pipeline_parallel is not None or cluster.nodes is None:
-        return [profile_layout(asked, blocks, micro_batches)]
-    devices = cluster.nodes * (cluster.devices_per_node or 1)
+    if not to_plan:
+        refuse_lists(asked)
+    stages = asked.values("pipeline_parallel")
+    if stages is None and cluster.nodes is not None:
+        devices = cluster.nodes * (cluster.devices_per_node or 1)
+        stages = tuple(range(1, min(devices, blocks) + 1))
+    wanted = {
+        "pipeline_parallel": stages or (None,),
+        "virtual_stages": asked.values("virtual_stages") or (None,),
+        "schedule": asked.values("schedule") or (None,),
+    }
     legal, illegal = [], []
-    for stages in range(1, min(devices, blocks) + 1):
+    for values in itertools.product(*wanted.values()):
+        one = asked.model_copy(update=dict(zip(wanted, values, strict=True)))
         try:
-            legal.append(profile_layout(_with_stages(asked, stages), blocks, micro_batches))
+            legal.append(profile_layout(one, blocks, micro_batches))
         except IllegalLayout as error:
             illegal.append(error)
     if not legal:
         raise illegal[-1]
     return legal
-
-
-def _with_stages(asked: LayoutRequest, stages: int) -> LayoutRequest:
-    return asked.model_copy(update={"pipeline_parallel": stages})

@@ -8,9 +8,18 @@ to choose. Quantities are SI.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
@@ -199,47 +208,101 @@ class Training(Strict):
     optimizer: Optimizer = Optimizer.ADAM
 
 
-class LayoutRequest(Strict):
-    """The parallel layout; whatever is absent or null is searched."""
+class RankOrder(StrEnum):
+    """Which ranks are neighbours: the first kind of parallelism varies fastest over the ranks."""
 
-    tensor_parallel: Count | None = Field(
+    DATA_INSIDE = "tp-cp-ep-dp-pp"
+    PIPELINE_INSIDE = "tp-cp-ep-pp-dp"
+
+
+def _is_list(value: Any) -> str:
+    return "several" if isinstance(value, list) else "one"
+
+
+_Value = TypeVar("_Value")
+_Several = Annotated[list[_Value], Field(min_length=1, max_length=64), Tag("several")]
+OneOrSeveral = Annotated[Annotated[_Value, Tag("one")] | _Several[_Value], Discriminator(_is_list)]
+"""A field's value, or the values that it may take."""
+
+
+class LayoutRequest(Strict):
+    """The parallel layout: a value fixes a field, a list leaves the choice among its values.
+
+    Whatever is absent or null is for the solver to choose; an evaluation, which chooses nothing,
+    takes the default that is named.
+    """
+
+    tensor_parallel: OneOrSeveral[Count] | None = Field(
         default=None, description="Devices that share each layer."
     )
-    pipeline_parallel: Count | None = Field(default=None, description="Devices of a pipeline.")
-    context_parallel: Count | None = Field(
-        default=None, description="Devices that share each sequence in attention; 1 if absent."
+    pipeline_parallel: OneOrSeveral[Count] | None = Field(
+        default=None, description="Devices of a pipeline."
     )
-    expert_parallel: Count | None = Field(
-        default=None, description="Devices over which the experts are spread; 1 if absent."
+    context_parallel: OneOrSeveral[Count] | None = Field(
+        default=None,
+        description="Devices that share each sequence in attention; evaluated as 1 if absent.",
     )
-    data_parallel: Count | None = Field(default=None, description="Replicas of the pipeline.")
-    virtual_stages: Annotated[int, Field(ge=1, le=512)] | None = Field(
-        default=None, description="Model chunks per pipeline device; 1 if absent."
+    expert_parallel: OneOrSeveral[Count] | None = Field(
+        default=None,
+        description="Devices over which the experts are spread; evaluated as 1 if absent.",
     )
-    micro_batch_size: Annotated[int, Field(ge=1, le=65_536)] | None = Field(
+    data_parallel: OneOrSeveral[Count] | None = Field(
+        default=None, description="Replicas of the pipeline."
+    )
+    virtual_stages: OneOrSeveral[Annotated[int, Field(ge=1, le=512)]] | None = Field(
+        default=None, description="Model chunks per pipeline device; evaluated as 1 if absent."
+    )
+    micro_batch_size: OneOrSeveral[Annotated[int, Field(ge=1, le=65_536)]] | None = Field(
         default=None, description="Sequences of one micro-batch."
     )
-    sequence_parallel: bool | None = Field(
+    sequence_parallel: OneOrSeveral[bool] | None = Field(
         default=None,
-        description="Split norms and residuals too; if absent, with tensor parallelism.",
+        description="Split norms and residuals too; evaluated as with tensor parallelism if "
+        "absent.",
     )
-    zero_stage: Annotated[int, Field(ge=0, le=3)] | None = Field(
+    zero_stage: OneOrSeveral[Annotated[int, Field(ge=0, le=3)]] | None = Field(
         default=None,
-        description="Sharded over replicas: 1 optimizer (default), 2 also gradients, 3 weights.",
+        description="Sharded over replicas: 1 optimizer (evaluated so if absent), 2 also "
+        "gradients, 3 also weights.",
     )
-    schedule: ScheduleName | None = Field(
+    schedule: OneOrSeveral[ScheduleName] | None = Field(
+        default=None, description="Evaluated as 1F1B if absent."
+    )
+    expert_tensor_parallel: OneOrSeveral[Count] | None = Field(
         default=None,
-        description="1F1B if absent, interleaved over several `virtual_stages`. `zb-v` has two, "
-        "others one.",
-    )
-    expert_tensor_parallel: Count | None = Field(
-        default=None, description="Devices that share each expert; as `tensor_parallel` if absent."
+        description="Devices that share each expert; evaluated as `tensor_parallel` if absent.",
     )
     interleaving_group: Count | None = Field(
         default=None,
         description="Micro-batches that an interleaved schedule takes through a chunk in a row; "
         "as many as pipeline devices if absent.",
     )
+    sharding_group: OneOrSeveral[Count] | None = Field(
+        default=None,
+        description="Replicas (data times context parallel) over which states are sharded, each "
+        "group holding them all; evaluated as all of them if absent.",
+    )
+    rank_order: OneOrSeveral[RankOrder] | None = Field(
+        default=None,
+        description="Which ranks are neighbours, fastest first; evaluated as tp-cp-ep-dp-pp if "
+        "absent.",
+    )
+
+    @field_validator("*")
+    @classmethod
+    def _in_order(cls, value: Any) -> Any:
+        """A list without repetitions, ascending; of one value, the value."""
+        if not isinstance(value, list):
+            return value
+        distinct = sorted(set(value))
+        return distinct if len(distinct) > 1 else distinct[0]
+
+    def values(self, name: str) -> tuple[Any, ...] | None:
+        """What a field may be, ascending; None if the request leaves it open."""
+        value = getattr(self, name)
+        if value is None:
+            return None
+        return tuple(value) if isinstance(value, list) else (value,)
 
 
 class Policy(StrEnum):

@@ -134,6 +134,12 @@ def software_of(training: Training, layout: Layout) -> str:
     return "fused"
 
 
+def stages_that_cost_alike(training: Training) -> tuple[tuple[int, ...], ...]:
+    """ZeRO stages under which the same software computes the same passes."""
+    unfused = training.attention == AttentionKernel.UNFUSED
+    return ((0,), (1,), (2,), (3,)) if unfused else ((0, 1), (2,), (3,))
+
+
 @cache
 def calibration(device_name: str, software: str) -> Calibration:
     """The calibration of a catalogue device; the defaults where its family was not fitted.

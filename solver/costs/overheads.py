@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
-from solver.cluster.collectives import all_gather, reduce_scatter
+from solver.cluster.collectives import all_gather, all_reduce, reduce_scatter
 from solver.costs.graph import ELEMENT, Graph
 from solver.costs.pipeline import Account, Op, OpKind
 
@@ -55,8 +55,10 @@ def sharded_weights(
     if not shard.runs_sharded or shard.data.size == 1:
         return (), 0.0
     size = ELEMENT * parameters
-    gather = all_gather(size, shard.data, links)
-    scatter = reduce_scatter(size, shard.data, links)
+    shards = shard.shards(shard.data)
+    gather = all_gather(size, shards, links)
+    scatter = reduce_scatter(size, shards, links)
+    scatter += all_reduce(size / shards.size, shard.copies(shard.data), links)
     forward = sum(op.forward_seconds for op in ops)
     backward = sum(op.backward_seconds for op in ops)
     again = gather if shard.zero_stage == 3 else 0.0

@@ -17,9 +17,10 @@ class Sharding:
     / context parallel). ``row_tokens``: tokens that it holds between them, which sequence
     parallelism splits again over the tensor-parallel group (Korthikanti et al. 2022, section 4.2).
     ``data`` and ``expert_data`` are the groups over which the states of dense and of expert
-    parameters are replicated. Groups follow Megatron-LM's rank order tp-cp-ep-dp-pp
-    (megatron/core/parallel_state.py); experts fold over the tensor-, context- and data-parallel
-    ranks, each expert split over the ``expert_tensor`` group.
+    parameters are replicated. Groups follow the layout's rank order, by default Megatron-LM's
+    tp-cp-ep-dp-pp (megatron/core/parallel_state.py); experts fold over the tensor-, context- and
+    data-parallel ranks, each expert split over the ``expert_tensor`` group. ``state_copies``: into
+    how many groups the replicas are divided, each of which holds all states, sharded.
     """
 
     micro_batch: int
@@ -35,11 +36,27 @@ class Sharding:
     sequence_parallel: bool
     zero_stage: int
     send_crosses_nodes: bool
+    state_copies: int = 1
 
     @property
     def runs_sharded(self) -> bool:
         """Whether weights and gradients move with every micro-batch (ZeRO 2 and 3)."""
         return self.zero_stage >= 2
+
+    def shards(self, group: Group) -> Group:
+        """Of a group of replicas, the neighbours over which states are sharded.
+
+        Hybrid sharding (PyTorch FSDP's HSDP; PaRO, arXiv:2310.06003; Megatron-LM's
+        num_distributed_optimizer_instances).
+        """
+        size = max(1, group.size // self.state_copies)
+        return Group(size, min(size, group.per_node))
+
+    def copies(self, group: Group) -> Group:
+        """Of a group of replicas, those that hold the same shard: one of each sharding group."""
+        own = self.shards(group).size
+        size = group.size // own
+        return Group(size, max(1, min(size, group.per_node // own)))
 
 
 def sharding(training: Training, layout: Layout, node: int) -> Sharding:
@@ -59,11 +76,33 @@ def sharding(training: Training, layout: Layout, node: int) -> Sharding:
         context=Group.placed(context, tensor, node),
         expert=Group.placed(expert, shards, node),
         expert_tensor=Group.placed(shards, 1, node),
-        data=Group.placed(data * context, tensor, node),
+        data=_replicas(layout, node),
         expert_data=Group.placed(
-            max(1, tensor * data * context // (shards * expert)), shards * expert, node
+            max(1, tensor * data * context // (shards * expert)),
+            shards * expert * (layout.pipeline_parallel if layout.pipeline_inside else 1),
+            node,
         ),
         sequence_parallel=split,
         zero_stage=layout.zero_stage,
-        send_crosses_nodes=tensor * context * data >= node,
+        send_crosses_nodes=_pipeline_crosses(layout, node),
+        state_copies=layout.state_copies,
     )
+
+
+def _replicas(layout: Layout, node: int) -> Group:
+    """Data and context parallel together; where pipelines lie between, only context is dense."""
+    tensor, context = layout.tensor_parallel, layout.context_parallel
+    if not layout.pipeline_inside:
+        return Group.placed(layout.replicas, tensor, node)
+    near = Group.placed(context, tensor, node).per_node
+    stride = tensor * context * layout.pipeline_parallel
+    far = Group.placed(layout.data_parallel, stride, node).per_node
+    return Group(layout.replicas, near if near < context else context * far)
+
+
+def _pipeline_crosses(layout: Layout, node: int) -> bool:
+    """Whether neighbouring stages stand on different nodes, some of them at least."""
+    ranks = layout.tensor_parallel * layout.context_parallel
+    if layout.pipeline_inside:
+        return ranks * layout.pipeline_parallel > node
+    return ranks * layout.data_parallel >= node

@@ -63,7 +63,7 @@ def states(
     """
     weights = gradients = optimizer = 0.0
     for count, group in _shares(parameters, shard):
-        size = max(1, group.size // implementation.optimizer_shards)
+        size = max(1, shard.shards(group).size // implementation.optimizer_shards)
         if implementation.whole_parameters and not parameters.matrices:
             size = 1
         moments = 1 if parameters.matrices and implementation.matrix_momentum else 2
@@ -91,7 +91,7 @@ def step_bytes(
         return 0.0
     total = 0.0
     for count, group in _shares(parameters, shard):
-        shards = max(1, group.size // implementation.optimizer_shards)
+        shards = max(1, shard.shards(group).size // implementation.optimizer_shards)
         total += 4.0 * count / (shards if shard.zero_stage else 1)
     return total
 
@@ -107,15 +107,14 @@ def upkeep(parameters: Parameters, training: Training, shard: Sharding, machine:
     gradient = weight if training.precision is Precision.FP16 else software.gradient_bytes
     reduction = gather = touched = 0.0
     for count, group in _shares(parameters, shard):
-        if shard.runs_sharded:
-            own = count / group.size
-        elif shard.zero_stage == 0:
-            own = count
+        shards = shard.shards(group)
+        own = count if shard.zero_stage == 0 else count / shards.size
+        if shard.zero_stage == 0:
             reduction += all_reduce(gradient * count, group, links)
-        else:
-            own = count / group.size
-            reduction += reduce_scatter(gradient * count, group, links)
-            gather += all_gather(weight * count, group, links)
+        elif not shard.runs_sharded:
+            reduction += reduce_scatter(gradient * count, shards, links)
+            reduction += all_reduce(gradient * own, shard.copies(group), links)
+            gather += all_gather(weight * count, shards, links)
         swept = own if shard.runs_sharded else count
         touched += _optimizer_traffic(training) * own + _gradient_sweeps(training) * swept
     seconds = machine.stream(touched * software.optimizer_passes) if touched else 0.0

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
+from itertools import islice, product
 from typing import Any
 
 from solver.cluster.cluster import Cluster
-from solver.errors import BadRequest
+from solver.errors import BadRequest, IllegalLayout
 from solver.layouts.illegal import illegal
 from solver.layouts.layout import Layout
 from solver.layouts.rules import Violation, violations
 from solver.layouts.schedules import virtual_stages
 from solver.layouts.setting import Setting, divisors
-from solver.request import LayoutRequest, Training
+from solver.layouts.space import Family, listed, space
+from solver.request import LayoutRequest, RankOrder, ScheduleName, Training
 from solver.workload.architecture import Architecture
 
 _OCCUPYING = ("tensor_parallel", "pipeline_parallel", "data_parallel")
@@ -23,10 +25,57 @@ _SEARCHED = (*_OCCUPYING, "micro_batch_size")
 _ALL = frozenset(field.name for field in fields(Layout))
 
 
+def families(
+    asked: LayoutRequest,
+    architecture: Architecture,
+    cluster: Cluster,
+    training: Training,
+    zero_groups: tuple[tuple[int, ...], ...],
+    usual_ranks: bool = False,
+) -> tuple[Family, ...]:
+    """All layouts that a request admits for a plan; arguments as ``layouts`` and ``space``.
+
+    Raises:
+        IllegalLayout: There is none; the error names the field to change and the nearest legal
+            values.
+        BadRequest: The training run has no sequence length or global batch size.
+    """
+    setting = _setting(architecture, cluster, training, all_devices=False)
+    found = space(asked, setting, cluster, zero_groups, usual_ranks)
+    if any(family.counts().any() for family in found):
+        return found
+    single = singles(asked)
+    refused: IllegalLayout | None = None
+    for one in single:
+        try:
+            legal = layouts(one, architecture, cluster, training)
+        except IllegalLayout as error:
+            refused = refused or error
+        else:
+            counts = [layout.micro_batches(setting.global_batch_size) for layout in legal]
+            return listed(legal, counts)
+    assert refused is not None, "a request has at least one combination of values"
+    raise refused
+
+
+def singles(asked: LayoutRequest) -> list[LayoutRequest]:
+    """The request with one value of each list, in some of the combinations."""
+    lists = {name: asked.values(name) for name in _ALL if isinstance(getattr(asked, name), list)}
+    combinations = product(*(values or () for values in lists.values()))
+    return [
+        asked.model_copy(update=dict(zip(lists, values, strict=True)))
+        for values in islice(combinations, _MOST_COMBINATIONS)
+    ]
+
+
+_MOST_COMBINATIONS = 64
+"""Combinations of listed values that are tried for a reason why none is legal."""
+
+
 def layouts(
     asked: LayoutRequest, architecture: Architecture, cluster: Cluster, training: Training
 ) -> list[Layout]:
-    """All legal completions of ``asked``.
+    """The legal completions of ``asked`` that an evaluation might mean.
 
     Searched where free: tensor parallel over the divisors of the domain that fast links join,
     pipeline parallel over the divisors of what remains, data parallel as the rest, and the
@@ -40,8 +89,10 @@ def layouts(
     Raises:
         IllegalLayout: The fixed fields admit no legal layout; the error names the field to change
             and the nearest legal values.
-        BadRequest: The training run has no sequence length or global batch size.
+        BadRequest: The training run has no sequence length or global batch size, or a field lists
+            several values.
     """
+    refuse_lists(asked)
     given = frozenset(name for name in _ALL if getattr(asked, name) is not None)
     setting = _setting(architecture, cluster, training, not given.issuperset(_OCCUPYING))
     start, known = _start(asked, given, setting)
@@ -150,6 +201,46 @@ def _required(value: int | None, name: str) -> int:
     return value
 
 
+def refuse_lists(asked: LayoutRequest) -> None:
+    """Refuse several values for a field where only one has a meaning.
+
+    Raises:
+        BadRequest: A field lists several values.
+    """
+    for name in LayoutRequest.model_fields:
+        if isinstance(getattr(asked, name), list):
+            raise BadRequest(
+                "One layout is judged here, and a field lists several values.",
+                field=f"layout.{name}",
+                hint="Give one value.",
+            )
+
+
+def usual_layout(asked: LayoutRequest) -> Layout:
+    """What is given, and the usual value of everything else; no field lists several values."""
+
+    def value(name: str, usual: Any) -> Any:
+        given = asked.values(name)
+        return usual if given is None else given[0]
+
+    return Layout(
+        tensor_parallel=value("tensor_parallel", 1),
+        pipeline_parallel=value("pipeline_parallel", 1),
+        context_parallel=value("context_parallel", 1),
+        expert_parallel=value("expert_parallel", 1),
+        data_parallel=value("data_parallel", 1),
+        virtual_stages=virtual_stages(asked),
+        micro_batch_size=value("micro_batch_size", 1),
+        sequence_parallel=value("sequence_parallel", False),
+        zero_stage=value("zero_stage", 1),
+        schedule=ScheduleName(value("schedule", "1f1b")).value,
+        expert_tensor_parallel=value("expert_tensor_parallel", 0),
+        interleaving_group=asked.interleaving_group or 0,
+        sharding_group=value("sharding_group", 0),
+        rank_order=RankOrder(value("rank_order", RankOrder.DATA_INSIDE)).value,
+    )
+
+
 def _start(
     asked: LayoutRequest, given: frozenset[str], setting: Setting
 ) -> tuple[Layout, frozenset[str]]:
@@ -157,20 +248,7 @@ def _start(
 
     Returns the layout and which of its fields are decided.
     """
-    layout = Layout(
-        tensor_parallel=asked.tensor_parallel or 1,
-        pipeline_parallel=asked.pipeline_parallel or 1,
-        context_parallel=asked.context_parallel or 1,
-        expert_parallel=asked.expert_parallel or 1,
-        data_parallel=asked.data_parallel or 1,
-        virtual_stages=virtual_stages(asked),
-        micro_batch_size=asked.micro_batch_size or 1,
-        sequence_parallel=bool(asked.sequence_parallel),
-        zero_stage=1 if asked.zero_stage is None else asked.zero_stage,
-        schedule="1f1b" if asked.schedule is None else asked.schedule.value,
-        expert_tensor_parallel=asked.expert_tensor_parallel or 0,
-        interleaving_group=asked.interleaving_group or 0,
-    )
+    layout = usual_layout(asked)
     undecided = frozenset({*_SEARCHED, "sequence_parallel"}) - given
     if "tensor_parallel" in given and "sequence_parallel" in undecided:
         layout = _with_sequence_parallel(layout, setting)

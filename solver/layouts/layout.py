@@ -13,7 +13,9 @@ class Layout:
     Megatron's distributed optimizer; 2 and 3 shard gradients and weights too (FSDP).
     ``expert_tensor_parallel``: devices that share each expert, 0 for as many as
     ``tensor_parallel``. ``interleaving_group``: micro-batches that an interleaved schedule takes
-    through a chunk in a row, 0 for as many as pipeline devices.
+    through a chunk in a row, 0 for as many as pipeline devices. ``sharding_group``: replicas over
+    which states are sharded, 0 for all of them. ``rank_order``: kinds of parallelism from the one
+    that varies fastest over the ranks.
     """
 
     tensor_parallel: int
@@ -28,6 +30,23 @@ class Layout:
     schedule: str
     expert_tensor_parallel: int = 0
     interleaving_group: int = 0
+    sharding_group: int = 0
+    rank_order: str = "tp-cp-ep-dp-pp"
+
+    @property
+    def replicas(self) -> int:
+        """Devices that hold copies of the same dense weights."""
+        return self.data_parallel * self.context_parallel
+
+    @property
+    def state_copies(self) -> int:
+        """How often the sharded states are held."""
+        return self.replicas // (self.sharding_group or self.replicas)
+
+    @property
+    def pipeline_inside(self) -> bool:
+        """Whether neighbouring ranks are stages of a pipeline rather than replicas."""
+        return self.rank_order.endswith("dp")
 
     @property
     def expert_shards(self) -> int:

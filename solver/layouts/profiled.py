@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from solver.errors import BadRequest, IllegalLayout
+from solver.layouts.completions import refuse_lists, usual_layout
 from solver.layouts.layout import Layout
 from solver.layouts.rules import MOST_MICRO_BATCHES, MOST_PASSES
 from solver.layouts.schedules import (
@@ -12,7 +13,6 @@ from solver.layouts.schedules import (
     micro_batches_misfit,
     suits,
     takes_groups,
-    virtual_stages,
 )
 from solver.request import LayoutRequest
 from solver.schedules import SCHEDULES
@@ -28,14 +28,15 @@ def profile_layout(asked: LayoutRequest, blocks: int, micro_batches: int) -> Lay
         IllegalLayout: More stages than blocks, virtual stages without a pipeline, or chunks,
             devices, micro-batches or groups of them that the schedule cannot take.
     """
-    stages = asked.pipeline_parallel
-    if stages is None:
+    refuse_lists(asked)
+    usual = usual_layout(asked)
+    stages, chunks = usual.pipeline_parallel, usual.virtual_stages
+    if asked.pipeline_parallel is None:
         raise BadRequest(
             "A model given as a profile needs the number of pipeline stages.",
             field="layout.pipeline_parallel",
             hint=f"Give a number from 1 to {blocks}, the blocks of the profile.",
         )
-    chunks = virtual_stages(asked)
     if stages > blocks:
         raise IllegalLayout(
             f"The profile has {blocks} blocks, fewer than the {stages} stages.",
@@ -58,23 +59,11 @@ def profile_layout(asked: LayoutRequest, blocks: int, micro_batches: int) -> Lay
             hint=f"Give {min(MOST_MICRO_BATCHES, MOST_PASSES // (stages * chunks))} or fewer; with "
             "a profile it counts micro-batches per pipeline.",
         )
-    schedule = "1f1b" if asked.schedule is None else asked.schedule.value
+    schedule = usual.schedule
     _check_schedule(schedule, stages, chunks, micro_batches)
     if takes_groups(schedule, chunks):
         _check_interleaving(asked, stages, micro_batches)
-    return Layout(
-        tensor_parallel=asked.tensor_parallel or 1,
-        pipeline_parallel=stages,
-        context_parallel=asked.context_parallel or 1,
-        expert_parallel=asked.expert_parallel or 1,
-        data_parallel=asked.data_parallel or 1,
-        virtual_stages=chunks,
-        micro_batch_size=asked.micro_batch_size or 1,
-        sequence_parallel=bool(asked.sequence_parallel),
-        zero_stage=1 if asked.zero_stage is None else asked.zero_stage,
-        schedule=schedule,
-        interleaving_group=asked.interleaving_group or 0,
-    )
+    return usual
 
 
 def _check_schedule(schedule: str, stages: int, chunks: int, micro_batches: int) -> None:

@@ -201,6 +201,53 @@ def _experts_fold(layout: Layout, _: Setting) -> tuple[str, str] | None:
     return None
 
 
+def _expert_shards(layout: Layout, setting: Setting) -> tuple[str, str] | None:
+    shards = layout.expert_tensor_parallel
+    for width in sorted(setting.expert_widths) if shards else ():
+        if width % shards:
+            return "expert_tensor_parallel", (
+                f"The experts' width {width} is not divisible by expert tensor parallel {shards}."
+            )
+    return None
+
+
+def _sharding_group(layout: Layout, setting: Setting) -> tuple[str, str] | None:
+    size, replicas = layout.sharding_group, layout.replicas
+    if not size:
+        return None
+    if layout.zero_stage == 0 and size > 1:
+        return "sharding_group", (
+            f"ZeRO stage 0 shards nothing, so not over groups of {size} replicas either."
+        )
+    if replicas % size:
+        return "sharding_group", (
+            f"The {replicas} replicas (data x context parallel) cannot be divided into groups of "
+            f"{size}."
+        )
+    if not setting.experts:
+        return None
+    held = replicas * layout.tensor_parallel // (layout.expert_parallel * layout.expert_shards)
+    if held % layout.state_copies:
+        return "sharding_group", (
+            f"Experts are held by {held} devices each, which cannot be divided into the "
+            f"{layout.state_copies} groups that a sharding group of {size} makes."
+        )
+    return None
+
+
+def _rank_order(layout: Layout, setting: Setting) -> tuple[str, str] | None:
+    if not layout.pipeline_inside or not setting.experts or layout.pipeline_parallel == 1:
+        return None
+    folded = layout.expert_parallel * layout.expert_shards
+    ranks = layout.tensor_parallel * layout.context_parallel
+    if folded == ranks:
+        return None
+    return "rank_order", (
+        f"Pipelines of neighbouring ranks need as many devices per expert group ({folded}, expert "
+        f"x expert tensor parallel) as per attention group ({ranks}, tensor x context parallel)."
+    )
+
+
 def _batch(layout: Layout, setting: Setting) -> tuple[str, str] | None:
     if setting.global_batch_size % layout.data_parallel:
         return "data_parallel", (
@@ -355,6 +402,28 @@ RULES: tuple[Rule, ...] = (
         "Two pipelines in opposite directions take half of the micro-batches each.",
         "schedule data_parallel micro_batch_size",
         _even_batches,
+    ),
+    _rule(
+        "expert-shards",
+        "Expert tensor parallelism divides the experts' matrices evenly.",
+        "expert_tensor_parallel",
+        _expert_shards,
+    ),
+    _rule(
+        "sharding-group",
+        "States are sharded over equal groups of replicas (Megatron-LM, "
+        "num_distributed_optimizer_instances; PyTorch's hybrid sharding).",
+        "sharding_group zero_stage data_parallel context_parallel tensor_parallel expert_parallel "
+        "expert_tensor_parallel",
+        _sharding_group,
+    ),
+    _rule(
+        "rank-order",
+        "Attention and experts of a pipeline stand on the same ranks (Megatron-LM, "
+        "core/parallel_state.py).",
+        "rank_order pipeline_parallel tensor_parallel context_parallel expert_parallel "
+        "expert_tensor_parallel",
+        _rank_order,
     ),
 )
 """All rules, in the order in which they are reported."""

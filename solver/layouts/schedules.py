@@ -11,9 +11,10 @@ NAMES = tuple(name.value for name in ScheduleName)
 
 def virtual_stages(asked: LayoutRequest) -> int:
     """Chunks per device: what is asked, else what the schedule is made for."""
-    if asked.virtual_stages is not None or asked.schedule is None:
-        return asked.virtual_stages or 1
-    return SCHEDULES[asked.schedule.value].chunks or 1
+    given, schedule = asked.values("virtual_stages"), asked.values("schedule")
+    if given is not None:
+        return int(given[0])
+    return 1 if schedule is None else SCHEDULES[ScheduleName(schedule[0]).value].chunks or 1
 
 
 def suits(schedule: str, chunks: int) -> bool:

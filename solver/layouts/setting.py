@@ -25,6 +25,7 @@ class Setting:
     key_value_heads: frozenset[int] = field(init=False)
     widths: frozenset[int] = field(init=False)
     experts: frozenset[int] = field(init=False)
+    expert_widths: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:
         layers = [layer for layer, _ in self.architecture.layers]
@@ -40,6 +41,7 @@ class Setting:
             ("key_value_heads", {part.key_value_heads for part in grouped}),
             ("widths", widths),
             ("experts", {part.experts for part in sparse}),
+            ("expert_widths", {part.hidden for part in sparse}),
         ):
             object.__setattr__(self, name, frozenset(values))
 

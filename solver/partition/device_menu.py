@@ -10,11 +10,13 @@ fits at every moment; the largest, each chunk at its own fullest, always does. T
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.free_menu import FreeMenu
+from solver.partition.greedy import Greedy
 from solver.partition.menu import Index, Mix
 from solver.recompute.frontier import Frontier
 from solver.schedules import Schedule
@@ -37,15 +39,49 @@ class DeviceMenu:
         self._costs, self._frontiers = costs, frontiers
         self._moments = moments(schedule, device)
         self._chunks = schedule.stages_of(device)
+        self._quick: dict[tuple[bytes, float], list[Mix] | None] = {}
+
+    @cached_property
+    def _menus(self) -> list[FreeMenu]:
         alive = np.array([moment.alive for moment in self._moments], dtype=np.float64)
         most, mean = alive.max(axis=0), alive.mean(axis=0)
-        blocks = replace(costs, blocks=costs.blocks * len(self._chunks))
-        self._menus = []
+        blocks = replace(self._costs, blocks=self._costs.blocks * len(self._chunks))
+        menus = []
         for share in SHARES if len(alive) > 1 else (1.0,):
             weights = (mean + share * (most - mean)).tolist()
             # Scaling keeps the order of choices by kept bytes, and with it their numbers.
-            weighed = [_weighed(front, weight) for weight in weights for front in frontiers]
-            self._menus.append(FreeMenu(blocks, tuple(weighed)))
+            weighed = [_weighed(front, weight) for weight in weights for front in self._frontiers]
+            menus.append(FreeMenu(blocks, tuple(weighed)))
+        return menus
+
+    @cached_property
+    def _greedy(self) -> Greedy:
+        return Greedy(
+            self._frontiers,
+            [block.working_bytes for block in self._costs.blocks],
+            np.array([moment.alive for moment in self._moments], dtype=np.float64),
+            np.array([self._place(moment.acting) for moment in self._moments]),
+        )
+
+    def _place(self, stage: int | None) -> int:
+        return -1 if stage is None else self._chunks.index(stage)
+
+    def quick_mixes(self, counts: Index, states: float) -> list[Mix] | None:
+        """As ``mixes``, but quickly found: what saves most time per byte is kept first."""
+        key = (counts.tobytes(), states)
+        if key not in self._quick:
+            self._quick[key] = self._greedy_mixes(counts, states)
+        return self._quick[key]
+
+    def _greedy_mixes(self, counts: Index, states: float) -> list[Mix] | None:
+        costs = self._costs
+        waits = counts @ np.array([block.weight_held_bytes for block in costs.blocks])
+        waiting = np.array([moment.waiting for moment in self._moments], dtype=np.float64)
+        room = costs.capacity_bytes - costs.reserved_bytes - states
+        parts = self._greedy.parts(counts, room - waiting @ waits)
+        if parts is None or not self._fits(parts, states):
+            return None
+        return [self._mix(chunk) for chunk in parts]
 
     def mixes(self, counts: Index, states: float) -> list[Mix] | None:
         """One mix per chunk, or None if the device cannot hold them.

@@ -57,6 +57,8 @@ class SharedProblem:
         menu: What its blocks may choose among.
         schedule: A schedule with several stages per device.
         admits: Which counts of blocks a stage may hold, shape (runs, kinds); None: any.
+
+    ``most_plans``: plans after which a large case's plan is good enough.
     """
 
     def __init__(
@@ -80,6 +82,9 @@ class SharedProblem:
         self._rows = device_chains(schedule)
         self._rounds = 0
         self._menus: list[DeviceMenu] | None = None
+        self.most_plans = math.inf
+        self._tried = 0
+        self._quick = False
         recompute = self._least_recompute()
         self.bound = mean_chain(costs, schedule, recompute) + costs.fixed_seconds
 
@@ -123,6 +128,14 @@ class SharedProblem:
             engine="highs" if self._rounds else "moves",
         )
 
+    def first_makespan(self) -> float | None:
+        """The iteration time of the best of the first plans; None if none of them fits."""
+        self._quick = True
+        self._try(self._first_cuts())
+        self._quick = False
+        makespan, plan = self._best
+        return None if plan is None else makespan + self._costs.fixed_seconds
+
     # -- bounds -----------------------------------------------------------------------------
 
     def _least_recompute(self) -> float:
@@ -143,9 +156,19 @@ class SharedProblem:
     # -- plans ------------------------------------------------------------------------------
 
     def _improve(self, deadline: float) -> None:
-        """Even and level cuts first; then single cuts moved by a block while that helps."""
+        """Even and level cuts first; then single cuts moved by a block while that helps.
+
+        Where only so many plans are wanted, their mixes are quickly found ones.
+        """
+        self._quick = math.isfinite(self.most_plans)
+        self._move_blocks(deadline)
+        self._quick = False
+
+    def _move_blocks(self, deadline: float) -> None:
         self._try(self._first_cuts())
         while self._best[1] is not None and time.monotonic() < deadline:
+            if self._tried >= self.most_plans:
+                return
             cuts = self._best[1][0][: self._schedule.depth]
             if not self._try(_moved(cuts)):
                 return
@@ -164,6 +187,7 @@ class SharedProblem:
 
         A plan is the cuts of one copy of the model.
         """
+        self._tried += len(plans)
         copies = self._schedule.stages // self._schedule.depth
         complete = [plan for cuts in plans if (plan := self._with_mixes(cuts * copies)) is not None]
         if not complete:
@@ -183,7 +207,8 @@ class SharedProblem:
             if min(runs) < 0 or not self._admitted[runs].all():
                 return None
             states = float(self._totals.states[runs].sum())
-            found = menu.mixes(self._signatures.counts[runs], states)
+            mixes_of = menu.quick_mixes if self._quick else menu.mixes
+            found = mixes_of(self._signatures.counts[runs], states)
             if found is None:
                 return None
             for stage, mix in zip(stages, found, strict=True):

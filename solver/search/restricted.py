@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from solver.costs.pipeline import PipelineCosts
-from solver.layouts import Layout
+from solver.layouts import Family, Layout
 from solver.progress import Progress
-from solver.search.search import Outcome, Regimes, search
+from solver.search.outcome import Outcome
+from solver.search.search import Regimes, search
 
 FREE_SHARE = 0.5
 """Of the time limit, what the free search may take."""
@@ -34,8 +35,8 @@ class Restricted:
 
 
 def restricted_search(
-    layouts: tuple[Layout, ...],
-    all_layouts: tuple[Layout, ...],
+    families: tuple[Family, ...],
+    all_families: tuple[Family, ...],
     costs_of: Callable[[Layout], PipelineCosts],
     regimes_of: Regimes,
     free_regimes_of: Regimes,
@@ -47,8 +48,8 @@ def restricted_search(
     """The fastest plan that a framework can run, and the fastest of all.
 
     Args:
-        layouts: Those that the framework runs.
-        all_layouts: Those that the request admits without the framework.
+        families: The layouts that the framework runs.
+        all_families: Those that the request admits without the framework.
         costs_of: What each costs.
         regimes_of: What the framework can be told.
         free_regimes_of: The request's own recompute policy.
@@ -59,7 +60,7 @@ def restricted_search(
     started = time.monotonic()
     remembered = cache(costs_of)
     free = search(
-        tuple(dict.fromkeys([*all_layouts, *layouts])),
+        (*all_families, *families),
         remembered,
         free_regimes_of,
         relative_gap=relative_gap,
@@ -68,7 +69,7 @@ def restricted_search(
     )
     floor = free.lower_bound if free.found is not None else 0.0
     found = search(
-        layouts,
+        families,
         remembered,
         regimes_of,
         relative_gap=relative_gap,

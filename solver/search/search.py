@@ -1,15 +1,23 @@
 """The search over layouts: the best first, until no other can be better.
 
-Bounds of a layout come in stages, each dearer and tighter than the last: from the work alone
-(``bound.py``), then from the cuts that the memory allows. The layout of least bound is always next:
-it gets its next bound, or if it has them all it is solved exactly, and given up as soon as its own
-bound passes the best plan found. What was given up, and at which bound, is the proof.
+Bounds of a layout come in stages, each dearer and tighter than the last: from the work, the bubble
+and the memory of its family (``frontier.py``, ``bound.py``), from its own costs, then from the cuts
+that the memory allows. The layout of least bound is always next: it gets its next bound, or if it
+has them all it is solved exactly, and given up as soon as its own bound passes the best plan found.
+What was given up, and at which bound, is the proof.
+
+Two kinds of layouts are treated apart. *Variants* of a layout, which shard states over fewer
+replicas, can be faster only by what communication of states the first variant shows; unless that
+could make one the best they are not looked at. Layouts *whose stages share devices* have weak
+bounds, so where there are many only some are tried, chosen by an estimate before all others; the
+rest stays in the proof with its bound, and so in the gap.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -17,60 +25,31 @@ from heapq import heappop, heappush
 
 from solver.costs.pipeline import PipelineCosts
 from solver.layouts import Layout
+from solver.layouts.space import Family
+from solver.partition.free_menu import FreeMenu
 from solver.partition.menu import Menu
 from solver.partition.outcome import EXACT, Infeasible, Partition
 from solver.partition.problem import Problem, menu_on, partition_problem
 from solver.partition.regime import Regime
+from solver.partition.shared import SharedProblem
 from solver.progress import Progress
-from solver.schedules import (
-    Schedule,
-    Work,
-    make_schedule,
-    recomputing_ahead,
-    schedule_kind,
-)
-from solver.search.bound import quick_bound
+from solver.recompute.frontier import Frontier as Choices
+from solver.schedules import Schedule, Work, make_schedule, recomputing_ahead, schedule_kind
+from solver.search.bound import bubble_bound, quick_bound
+from solver.search.frontier import SHARED_FIELDS, Frontier
+from solver.search.outcome import Found, Loser, Outcome, Stage
+from solver.search.variants import gain
 
+__all__ = ["Found", "Loser", "Outcome", "one_regime", "search"]
 
-@dataclass(frozen=True)
-class Found:
-    """The winner of a search, all that its answer needs."""
+FEW = 6
+"""Layouts that share devices up to which all are solved like any other."""
 
-    layout: Layout
-    costs: PipelineCosts
-    menu: Menu
-    schedule: Schedule
-    partition: Partition
-    regime: Regime
+ESTIMATED, TRIED, IMPROVED = 32, 4, 1
+"""Else: how many get costs of their own, how many a first plan, and how many a better one."""
 
-
-@dataclass(frozen=True)
-class Loser:
-    """A layout that did not win: its best plan if it was solved, and its proved bound."""
-
-    layout: Layout
-    makespan: float | None
-    lower_bound: float
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a search ended.
-
-    ``lower_bound`` holds for every layout that was considered. Without a winner, ``nearest`` is the
-    layout that misses least memory, with where it misses; it is None if time ran out first.
-    ``losers`` are the layouts that fit but did not win, best first.
-    """
-
-    found: Found | None
-    lower_bound: float
-    nearest: tuple[Layout, Infeasible] | None
-    considered: int
-    pruned: int
-    infeasible: int
-    unfinished: int
-    losers: tuple[Loser, ...] = ()
-
+MOST_PLANS = 200
+"""Plans that are compared to make such a layout's plan better."""
 
 Regimes = Callable[[Layout, PipelineCosts], Sequence[Regime]]
 """The ways in which a plan of a layout may be made; none where it cannot be made at all."""
@@ -82,23 +61,25 @@ def one_regime(menu_of: Callable[[PipelineCosts], Menu], *, ahead: bool = False)
 
 
 def search(
-    layouts: tuple[Layout, ...],
+    families: tuple[Family, ...],
     costs_of: Callable[[Layout], PipelineCosts],
     regimes_of: Regimes,
     *,
     relative_gap: float,
     time_limit_seconds: float,
     floor_seconds: float = 0.0,
+    inputs_kept: bool = True,
     progress: Callable[[Progress], None] | None = None,
 ) -> Outcome:
     """The fastest plan over all layouts, their regimes, recompute choices and partitions.
 
     A layout's ``costs_of`` may be called twice; it should be cheap or remember. Of its regimes the
     first is the one that needs least memory. ``floor_seconds``: what no plan is below, as far as it
-    is known beforehand; the search ends where it is reached.
+    is known beforehand; the search ends where it is reached. ``inputs_kept``: every layer keeps its
+    input, whatever the regime.
     """
     limits = (relative_gap, time_limit_seconds, floor_seconds)
-    return _Search(layouts, costs_of, regimes_of, *limits, progress).run()
+    return _Search(families, costs_of, regimes_of, *limits, inputs_kept, progress).run()
 
 
 class _End(IntEnum):
@@ -110,15 +91,34 @@ class _End(IntEnum):
     UNFINISHED = 3
 
 
+@dataclass(eq=False)
+class _Head:
+    """The first variant of a member in one rank order, and the variants that follow from it.
+
+    ``lower`` is the least bound at which a regime of it ended; ``open`` counts regimes under way.
+    """
+
+    place: tuple[int, ...]
+    layout: Layout
+    others: tuple[Layout, ...]
+    floor: float
+    costs: PipelineCosts
+    shared: bool = False
+    lower: float = math.inf
+    open: int = 0
+
+
 @dataclass(order=True)
 class _Open:
     """A layout in question, or one of its regimes, ordered by its bound so far."""
 
     bound: float
-    position: int
+    place: tuple[int, ...]
     number: int
     layout: Layout = field(compare=False)
     costs: PipelineCosts = field(compare=False)
+    head: _Head = field(compare=False)
+    stage: Stage = field(compare=False, default=Stage.WORK)
     regime: Regime | None = field(compare=False, default=None)
     problem: Problem | None = field(compare=False, default=None)
     menu: Menu | None = field(compare=False, default=None)
@@ -127,55 +127,200 @@ class _Open:
 class _Search:
     def __init__(
         self,
-        layouts: tuple[Layout, ...],
+        families: tuple[Family, ...],
         costs_of: Callable[[Layout], PipelineCosts],
         regimes_of: Regimes,
         relative_gap: float,
         time_limit_seconds: float,
         floor_seconds: float,
+        inputs_kept: bool,
         progress: Callable[[Progress], None] | None,
     ) -> None:
-        self._regimes_of, self._relative_gap, self._tell = regimes_of, relative_gap, progress
-        self._floor = floor_seconds
+        self._costs_of, self._regimes_of = costs_of, regimes_of
+        self._relative_gap, self._floor, self._tell = relative_gap, floor_seconds, progress
         self._deadline = time.monotonic() + time_limit_seconds
+        self._frontier = Frontier(families, costs_of, floor_seconds, self._choices, inputs_kept)
+        self._frontier.begin(FEW)
         self._open: list[_Open] = []
-        for position, layout in enumerate(layouts):
-            costs = costs_of(layout)
-            bound = max(_quick_bound(layout, costs), floor_seconds)
-            heappush(self._open, _Open(bound, position, 0, layout, costs))
-        self._considered = len(layouts)
+        self._heads: list[_Head] = []
         self._found: Found | None = None
-        self._winner = -1  # its layout's position
+        self._winner: tuple[int, ...] = ()
         self._nearest: tuple[Layout, Infeasible] | None = None
         self._proved = math.inf  # all layouts done with are this slow, the winner's bound apart
-        self._losers: list[tuple[int, Loser]] = []
-        self._ends: dict[int, set[_End]] = {}
-        self._begun: set[int] = set()
+        self._losers: list[tuple[tuple[int, ...], Loser]] = []
+        self._ends: dict[tuple[int, ...], set[tuple[_End, Stage]]] = {}
+        self._begun: set[tuple[int, ...]] = set()
+        self._aside: list[_Open] = []  # layouts that share devices and are not solved
 
     @property
     def _best(self) -> float:
         return self._found.partition.makespan if self._found else math.inf
 
+    @property
+    def _limit(self) -> float:
+        """What a bound must stay below for its layout to matter."""
+        return self._best * (1 - self._relative_gap)
+
     def run(self) -> Outcome:
         """Go on while some layout might still be better, and time is left."""
-        while self._open and self._open[0].bound < self._best:
-            if time.monotonic() >= self._deadline or self._best <= self._floor * (1 + EXACT):
-                break
-            self._report()
-            layout = heappop(self._open)
-            if layout.regime is None:
-                self._divide(layout)
-            elif layout.problem is None:
-                self._bound(layout, layout.regime)
-            else:
-                self._solve(layout, layout.problem, layout.menu, layout.regime)
+        first, shared = self._frontier.estimates()
+        if shared < first:
+            self._try_shared()
+        self._prove()
+        if shared >= first:
+            self._try_shared()
+            self._prove()
         return self._outcome()
+
+    def _prove(self) -> None:
+        while not self._out_of_time():
+            if self._frontier.bound < min(self._next_bound(), self._limit):
+                self._open_member(*self._frontier.take())
+            elif self._open and self._open[0].bound < self._limit:
+                self._report()
+                self._step(heappop(self._open))
+            elif not self._release_variants():
+                break
+
+    def _choices(self, layout: Layout, costs: PipelineCosts) -> tuple[Choices, ...] | None:
+        """What blocks choose among where every plan is made in the same one way."""
+        regimes = self._regimes_of(layout, costs)
+        menu = regimes[0].menu(costs) if len(regimes) == 1 else None
+        return menu.frontiers if isinstance(menu, FreeMenu) else None
+
+    def _out_of_time(self) -> bool:
+        reached = self._best <= self._floor * (1 + EXACT)
+        return reached or time.monotonic() >= self._deadline
+
+    def _next_bound(self) -> float:
+        return self._open[0].bound if self._open else math.inf
+
+    # -- members and variants ---------------------------------------------------------------
+
+    def _open_member(
+        self, family: Family, position: int, bound: float, place: tuple[int, int]
+    ) -> None:
+        """Enter a member with costs of its own: the first variant of each rank order."""
+        by_order: dict[str, list[Layout]] = {}
+        for variant in family.variants(position):
+            by_order.setdefault(variant.rank_order, []).append(variant)
+        for number, (first, *others) in enumerate(by_order.values()):
+            costs = self._costs_of(first)
+            head = _Head((*place, number), first, tuple(others), bound, costs)
+            self._heads.append(head)
+            self._enter(head, first, costs, (*place, number, 0))
+
+    def _enter(
+        self,
+        head: _Head,
+        layout: Layout,
+        costs: PipelineCosts,
+        place: tuple[int, ...],
+        to: list[_Open] | None = None,
+    ) -> None:
+        head.open += 1
+        quick = max(head.floor, _quick_bound(layout, costs))
+        shape = (layout.schedule, layout.pipeline_parallel, layout.virtual_stages)
+        bound = max(quick, bubble_bound(costs, *shape))
+        stage = Stage.WORK if quick >= bound else Stage.BUBBLE
+        entry = _Open(bound, place, 0, layout, costs, head, stage)
+        if to is None:
+            heappush(self._open, entry)
+        else:
+            to.append(entry)
+
+    def _release_variants(self) -> bool:
+        """Enter the variants that could still be better than the best plan; whether there are."""
+        released = False
+        under_way = self._under_way()
+        waiting, self._heads = self._heads, []
+        for head in waiting:
+            floor = self._inherited(head, under_way)
+            if head.others and not head.shared and floor < self._limit:
+                released = True
+                for number, layout in enumerate(head.others, start=1):
+                    costs = self._costs_of(layout)
+                    of_variant = _Head((*head.place, number), layout, (), floor, costs)
+                    self._enter(of_variant, layout, costs, (*head.place, number))
+            else:
+                self._heads.append(head)
+        return released
+
+    def _under_way(self) -> dict[_Head, float]:
+        """The least bound of every head whose regimes are not all done with."""
+        found: dict[_Head, float] = {}
+        for entry in (*self._open, *self._aside):
+            found[entry.head] = min(found.get(entry.head, math.inf), entry.bound)
+        return found
+
+    def _inherited(self, head: _Head, under_way: dict[_Head, float]) -> float:
+        """What is proved of a member's other variants: the first one's, less what they gain."""
+        lower = min(head.lower, under_way.get(head, math.inf))
+        return max(lower - gain(head.costs), head.floor)
+
+    # -- layouts whose stages share devices -------------------------------------------------
+
+    def _try_shared(self) -> None:
+        """Plans for the most promising of the layouts that share devices, where they are many."""
+        entries = []
+        guesses: dict[_Head, float] = {}
+        promising = self._frontier.promising(ESTIMATED, self._best)
+        for family, position, bound, place, guess in promising:
+            first = family.variants(position)[0]
+            costs = self._costs_of(first)
+            others = family.variants(position)[1:]
+            head = _Head((*place, 0), first, others, bound, costs, shared=True)
+            self._heads.append(head)
+            self._enter(head, first, costs, (*place, 0, 0), self._aside)
+            # Costs of its own add sends and their share in every pass to the guess.
+            guesses[head] = guess + self._aside[-1].bound - bound
+        self._aside.sort(key=lambda entry: (guesses[entry.head], entry.place))
+        for entry in self._aside[:TRIED]:
+            regimes = self._regimes_of(entry.layout, entry.costs)
+            if regimes and not self._out_of_time():
+                entries.append(self._with_first_plan(entry, regimes[0]))
+        made = [(made, entry) for made, entry in entries if made is not None]
+        made.sort(key=lambda pair: (pair[0], pair[1].place))
+        for _, entry in made[:IMPROVED]:
+            if not self._out_of_time():
+                self._improve(entry)
+        self._aside = [entry for entry in self._aside if entry.place not in self._begun]
+
+    def _with_first_plan(self, entry: _Open, regime: Regime) -> tuple[float | None, _Open]:
+        """A quick plan of a layout, and what its bound comes to with the cuts in it."""
+        schedule = _schedule(entry.layout, entry.costs)
+        entry.regime, entry.menu = regime, menu_on(regime.menu(entry.costs), schedule)
+        entry.problem = partition_problem(entry.costs, entry.menu, schedule, regime)
+        entry.bound = max(entry.bound, entry.problem.bound)
+        if isinstance(entry.problem, SharedProblem):
+            return entry.problem.first_makespan(), entry
+        self._improve(entry)
+        return None, entry
+
+    def _improve(self, entry: _Open) -> None:
+        assert entry.problem is not None
+        assert entry.regime is not None
+        self._report()
+        if isinstance(entry.problem, SharedProblem):
+            entry.problem.most_plans = MOST_PLANS
+        self._solve(entry, entry.problem, entry.menu, entry.regime)
+
+    # -- layouts ----------------------------------------------------------------------------
+
+    def _step(self, layout: _Open) -> None:
+        if layout.regime is None:
+            self._divide(layout)
+        elif layout.problem is None:
+            self._bound(layout, layout.regime)
+        else:
+            self._solve(layout, layout.problem, layout.menu, layout.regime)
 
     def _divide(self, layout: _Open) -> None:
         """One entry for every regime, each with what it recomputes at least in its bound."""
         regimes = self._regimes_of(layout.layout, layout.costs)
+        layout.head.open += len(regimes) - 1
         if not regimes:
-            self._end(layout, _End.INFEASIBLE)
+            self._end(layout, _End.INFEASIBLE, math.inf)
         for number, regime in enumerate(regimes):
             bound = max(layout.bound, regime.bound)
             if regime.recompute_seconds:
@@ -191,53 +336,63 @@ class _Search:
             schedule = recomputing_ahead(schedule)
         if regime.lower is not None:
             layout.bound = max(layout.bound, regime.lower(schedule))
-            if layout.bound >= self._best:
+            if layout.bound >= self._limit:
                 heappush(self._open, layout)
                 return
         layout.menu = menu_on(regime.menu(layout.costs), schedule)
         layout.problem = partition_problem(layout.costs, layout.menu, schedule, regime)
-        layout.bound = max(layout.bound, layout.problem.bound)
+        if layout.problem.bound > layout.bound:
+            layout.bound, layout.stage = layout.problem.bound, Stage.CUTS
         heappush(self._open, layout)
 
-    def _end(self, layout: _Open, how: _End) -> None:
-        self._ends.setdefault(layout.position, set()).add(how)
+    def _end(self, layout: _Open, how: _End, lower: float, stage: Stage | None = None) -> None:
+        layout.head.open -= 1
+        layout.head.lower = min(layout.head.lower, lower)
+        self._ends.setdefault(layout.place, set()).add((how, stage or layout.stage))
 
-    def _solve(self, layout: _Open, problem: Problem, menu: Menu | None, regime: Regime) -> None:
+    def _solve(
+        self,
+        layout: _Open,
+        problem: Problem,
+        menu: Menu | None,
+        regime: Regime,
+    ) -> None:
         assert menu is not None
-        self._begun.add(layout.position)
+        self._begun.add(layout.place)
         result = problem.solve(
             relative_gap=self._relative_gap,
             time_limit_seconds=max(self._deadline - time.monotonic(), 0.0),
             cutoff=self._best,
         )
         if isinstance(result, Partition):
-            self._end(layout, _End.SOLVED)
             lower = min(max(result.lower_bound, layout.bound), result.makespan)
+            self._end(layout, _End.SOLVED, lower)
             result = replace(result, lower_bound=lower)
             found = Found(layout.layout, layout.costs, menu, problem.schedule, result, regime)
-            self._keep(layout.position, found)
+            self._keep(layout.place, found)
         elif isinstance(result, Infeasible):
-            self._end(layout, _End.INFEASIBLE)
+            self._end(layout, _End.INFEASIBLE, math.inf)
             self._nearer(layout.layout, result)
         else:
             bound = max(result.lower_bound, layout.bound)
-            self._end(layout, _End.PRUNED if bound >= self._best else _End.UNFINISHED)
-            self._lose(layout.position, Loser(layout.layout, None, bound))
+            how = _End.PRUNED if bound >= self._limit else _End.UNFINISHED
+            self._end(layout, how, bound, Stage.PARTITION)
+            self._lose(layout.place, Loser(layout.layout, None, bound))
 
-    def _keep(self, position: int, candidate: Found) -> None:
+    def _keep(self, place: tuple[int, ...], candidate: Found) -> None:
         """Let the faster of two be the winner; the other's bound enters the proof."""
-        at, loser = position, candidate
-        if candidate.partition.makespan < self._best:
+        at, loser = place, candidate
+        if _better(candidate, self._found):
             known = self._found
-            at, self._winner, self._found = self._winner, position, candidate
+            at, self._winner, self._found = self._winner, place, candidate
             if known is None:
                 return
             loser = known
         partition = loser.partition
         self._lose(at, Loser(loser.layout, partition.makespan, partition.lower_bound))
 
-    def _lose(self, position: int, loser: Loser) -> None:
-        self._losers.append((position, loser))
+    def _lose(self, place: tuple[int, ...], loser: Loser) -> None:
+        self._losers.append((place, loser))
         self._proved = min(self._proved, loser.lower_bound)
 
     def _nearer(self, layout: Layout, result: Infeasible) -> None:
@@ -248,54 +403,156 @@ class _Search:
     def _report(self) -> None:
         if self._tell is not None:
             incumbent = self._best if self._found else None
-            bound = min(self._open[0].bound, self._best)
-            self._tell(Progress(incumbent, bound, len(self._begun), self._considered))
+            bound = min(self._next_bound(), self._frontier.bound, self._best)
+            done, considered = len(self._begun), self._frontier.considered
+            self._tell(Progress(incumbent, bound, done, considered))
+
+    # -- the end ----------------------------------------------------------------------------
 
     def _outcome(self) -> Outcome:
-        misfits = [entry for entry in self._open if not math.isfinite(entry.bound)]
-        for entry in self._open:
-            if not math.isfinite(entry.bound):
-                self._end(entry, _End.INFEASIBLE)
-                continue
-            open_still = entry.bound < self._best * (1 - EXACT)
-            self._end(entry, _End.UNFINISHED if open_still else _End.PRUNED)
-            self._lose(entry.position, Loser(entry.layout, None, entry.bound))
+        misfits = self._close_open()
+        pruned_by, infeasible, unfinished, least = self._frontier.ends(self._limit)
+        pruned_by[Stage.MEMORY] = infeasible
+        self._proved = min(self._proved, least)
+        bounds = list(self._frontier.least())
+        for head, lower in self._close_variants(pruned_by):
+            how = _how(lower, self._limit)
+            infeasible += len(head.others) * (how is _End.INFEASIBLE)
+            unfinished += len(head.others) * (how is _End.UNFINISHED)
+            self._proved = min(self._proved, lower)
+            bounds += [item for layout in head.others for item in _of_fields(layout, lower)]
+        for ends in self._ends.values():
+            how, stage = max(ends)
+            infeasible += how is _End.INFEASIBLE
+            unfinished += how is _End.UNFINISHED
+            pruned_by[stage] += how is _End.PRUNED
         lower = self._proved
         if self._found is not None:
-            lower = min(lower, self._found.partition.lower_bound)
-        elif not self._losers:
+            partition = self._found.partition
+            lower = min(lower, partition.lower_bound)
+            bounds += _of_fields(self._found.layout, partition.lower_bound)
+        elif not unfinished:
             self._find_nearest(misfits)
-        ends = [max(ends) for ends in self._ends.values()]
+        for _, loser in self._losers:
+            bounds += _of_fields(loser.layout, loser.lower_bound)
         return Outcome(
             found=self._found,
             lower_bound=lower,
             nearest=self._nearest,
-            considered=self._considered,
-            pruned=ends.count(_End.PRUNED),
-            infeasible=ends.count(_End.INFEASIBLE),
-            unfinished=ends.count(_End.UNFINISHED),
+            considered=self._frontier.considered,
+            pruned=pruned_by.total() - pruned_by[Stage.MEMORY],
+            infeasible=infeasible,
+            unfinished=unfinished,
             losers=self._losing_layouts(),
+            pruned_by={stage: pruned_by[stage] for stage in Stage},
+            least=_least(bounds),
+            solved=len(self._begun),
         )
+
+    def _close_open(self) -> list[_Open]:
+        """End what is still open; of it, what cannot fit."""
+        misfits = []
+        for entry in (*self._open, *self._aside):
+            how = _how(entry.bound, self._limit)
+            self._end(entry, how, entry.bound)
+            if how is _End.INFEASIBLE:
+                misfits.append(entry)
+            else:
+                self._lose(entry.place, Loser(entry.layout, None, entry.bound))
+        self._open, self._aside = [], []
+        return misfits
+
+    def _close_variants(self, pruned_by: Counter[Stage]) -> list[tuple[_Head, float]]:
+        """The members whose other variants were never looked at, with what is proved of those."""
+        found = []
+        for head in self._heads:
+            if head.others:
+                lower = self._inherited(head, {})
+                if _how(lower, self._limit) is _End.PRUNED:
+                    _, stage = max(self._ends[(*head.place, 0)])
+                    pruned_by[stage] += len(head.others)
+                found.append((head, lower))
+        return found
 
     def _losing_layouts(self) -> tuple[Loser, ...]:
         """What became of every layout but the winner's, over all its regimes, best first."""
-        of_layout: dict[int, list[Loser]] = {}
-        for position, loser in self._losers:
-            if position != self._winner:
-                of_layout.setdefault(position, []).append(loser)
-        return tuple(sorted((_together(losers) for losers in of_layout.values()), key=_standing))
+        of_layout: dict[tuple[int, ...], list[Loser]] = {}
+        for place, loser in self._losers:
+            if place != self._winner:
+                of_layout.setdefault(place, []).append(loser)
+        losers = [_together(losers) for losers in of_layout.values()]
+        losers += [Loser(layout, None, bound) for layout, bound in self._frontier.nearest(SHOWN)]
+        return tuple(sorted(losers, key=_standing))
 
     def _find_nearest(self, misfits: list[_Open]) -> None:
-        """Of the layouts that cannot fit, the one that misses least memory."""
-        for entry in sorted(misfits, key=lambda entry: entry.position):
-            if entry.number or entry.regime is None:
-                continue
-            schedule = _schedule(entry.layout, entry.costs)
-            menu = entry.menu or menu_on(entry.regime.menu(entry.costs), schedule)
-            problem = partition_problem(entry.costs, menu, schedule, entry.regime)
-            result = (entry.problem or problem).solve()
-            assert isinstance(result, Infeasible)
-            self._nearer(entry.layout, result)
+        """Of the layouts that cannot fit, the one that misses least memory.
+
+        Those whose cuts were tried missed less than those that could be told at once.
+        """
+        first = [entry for entry in misfits if entry.number == 0]
+        for entry in sorted(first, key=lambda entry: entry.place)[:MOST_MISFITS]:
+            self._miss(entry.layout, entry.costs, entry.problem)
+        if self._nearest is None:
+            for layout in self._frontier.misfits(MOST_MISFITS):
+                self._miss(layout, self._costs_of(layout), None)
+
+    def _miss(self, layout: Layout, costs: PipelineCosts, problem: Problem | None) -> None:
+        if problem is None:
+            regime, *_ = self._regimes_of(layout, costs) or (None,)
+            if regime is None:
+                return
+            schedule = _schedule(layout, costs)
+            menu = menu_on(regime.menu(costs), schedule)
+            problem = partition_problem(costs, menu, schedule, regime)
+        result = problem.solve()
+        if isinstance(result, Infeasible):
+            self._nearer(layout, result)
+
+
+SHOWN = 16
+"""Layouts that were not looked at one by one of which the bound is told."""
+
+MOST_MISFITS = 16
+"""Layouts that cannot fit among which the one that misses least is looked for."""
+
+
+def _how(bound: float, limit: float) -> _End:
+    if not math.isfinite(bound):
+        return _End.INFEASIBLE
+    return _End.UNFINISHED if bound < limit * (1 - EXACT) else _End.PRUNED
+
+
+def _better(candidate: Found, known: Found | None) -> bool:
+    """Faster, or as fast on fewer devices."""
+    if known is None:
+        return True
+    one, other = candidate.partition.makespan, known.partition.makespan
+    if abs(one - other) <= EXACT * other:
+        return candidate.layout.devices < known.layout.devices
+    return one < other
+
+
+def _of_fields(layout: Layout, bound: float) -> list[tuple[str, int | str | bool, float]]:
+    return [(name, getattr(layout, name), bound) for name in CHOICE_FIELDS]
+
+
+CHOICE_FIELDS = (
+    *SHARED_FIELDS,
+    "pipeline_parallel",
+    "virtual_stages",
+    "data_parallel",
+)
+"""Fields of which it is told what each value costs."""
+
+
+def _least(
+    bounds: list[tuple[str, int | str | bool, float]],
+) -> dict[str, dict[int | str | bool, float]]:
+    found: dict[str, dict[int | str | bool, float]] = {name: {} for name in CHOICE_FIELDS}
+    for name, value, bound in bounds:
+        if math.isfinite(bound):
+            found[name][value] = min(bound, found[name].get(value, math.inf))
+    return found
 
 
 def _together(losers: list[Loser]) -> Loser:

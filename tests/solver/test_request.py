@@ -19,7 +19,12 @@ def errors(document: Any) -> list[tuple[str, str]]:
     """Where and why a document is refused."""
     with pytest.raises(ValidationError) as caught:
         PlanRequest.model_validate(document)
-    return [(".".join(map(str, error["loc"])), error["type"]) for error in caught.value.errors()]
+    return [(path_of(error["loc"]), error["type"]) for error in caught.value.errors()]
+
+
+def path_of(location: tuple[int | str, ...]) -> str:
+    """A location without the tags that say whether a field has one value or several."""
+    return ".".join(str(step) for step in location if step not in ("one", "several"))
 
 
 def with_value(path: tuple[Any, ...], value: Any) -> dict[str, Any]:

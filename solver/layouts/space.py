@@ -1,0 +1,409 @@
+"""The space of layouts that a request leaves open, as families that share their blocks.
+
+A request fixes a field, names several values for it, or leaves it open. What a block of the model
+costs depends on few of the fields: tensor, context and expert parallelism, the micro-batch and what
+the software shards per micro-batch. Layouts that agree in these form a *family*, whose members
+differ in pipeline, chunks, replicas and schedule; they are held as arrays, for there are many. How
+states are sharded over replicas and in which order ranks are counted is a *variant* of a member.
+
+An open field may be
+
+- tensor parallel: the divisors of the domain that fast links join;
+- context parallel: whatever leaves a device ``LEAST_TOKENS`` tokens of a sequence, and shares no
+  factor with the micro-batch (the same tokens on a device are had with more replicas instead, whose
+  attention needs no exchange);
+- expert parallel: the divisors of the number of experts; expert-tensor: those of tensor parallel;
+- pipeline parallel: any number of stages; virtual stages: as many chunks as there are layers for;
+- data parallel: as many replicas as the devices allow, so that a layout may leave devices unused;
+- micro-batch: the divisors of the batch;
+- sequence parallel: on or off where there is tensor parallelism, on where there are experts too
+  (Megatron-LM, core/transformer/moe/moe_layer.py);
+- ZeRO stage: 0 or 1, without a pipeline also 2 and 3; sharding groups: every divisor of the
+  replicas (under ZeRO 2 and 3, all of them or those of a node); rank order and schedule: all that
+  are known.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import gcd
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.cluster.cluster import Cluster
+from solver.layouts.layout import Layout
+from solver.layouts.rules import MOST_MICRO_BATCHES, MOST_PASSES, violations
+from solver.layouts.schedules import takes_groups
+from solver.layouts.setting import Setting, divisors
+from solver.request import LayoutRequest, RankOrder, ScheduleName
+from solver.schedules import SCHEDULES
+
+Index = npt.NDArray[np.int64]
+
+LEAST_TOKENS = 512
+"""Tokens of a sequence on a device, below which free context parallelism does not go."""
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Layouts whose blocks cost the same; the arrays are parallel, one entry per member.
+
+    ``exemplar`` is no member: a layout without a pipeline and with all replicas that any member
+    has, whose blocks take no longer and hold no more than any member's. ``variants`` are the
+    ZeRO stages, sharding groups (None: every divisor) and rank orders that a member may have.
+    """
+
+    exemplar: Layout
+    pipeline: Index
+    virtual: Index
+    data: Index
+    micro_batches: Index
+    schedule: tuple[str, ...]
+    zero_stages: tuple[int, ...]
+    sharding_groups: tuple[int, ...] | None
+    rank_orders: tuple[str, ...]
+    several_experts: bool = False
+
+    def __len__(self) -> int:
+        """Members, variants apart."""
+        return len(self.pipeline)
+
+    def member(self, position: int) -> Layout:
+        """The member at a position, in the variant that needs least memory."""
+        return replace(
+            self.exemplar,
+            pipeline_parallel=int(self.pipeline[position]),
+            virtual_stages=int(self.virtual[position]),
+            data_parallel=int(self.data[position]),
+            schedule=self.schedule[position],
+        )
+
+    def variants(self, position: int) -> tuple[Layout, ...]:
+        """All variants of a member, the one that needs least memory first."""
+        member = self.member(position)
+        return tuple(
+            replace(member, zero_stage=zero, sharding_group=group, rank_order=order)
+            for order in self._orders(member)
+            for zero in sorted(self.zero_stages, reverse=True)
+            for group in self._groups(member, zero)
+        )
+
+    def counts(self) -> Index:
+        """How many variants each member has, shape (members,)."""
+        known: dict[tuple[int, bool], int] = {}
+        found = np.empty(len(self), dtype=np.int64)
+        for position, key in enumerate(
+            zip(self.data.tolist(), (self.pipeline == 1).tolist(), strict=True)
+        ):
+            if key not in known:
+                known[key] = len(self.variants(position))
+            found[position] = known[key]
+        return found
+
+    def _orders(self, member: Layout) -> Sequence[str]:
+        """Orders that differ for this member (``rules.py`` says which a framework can run)."""
+        if member.pipeline_parallel == 1 or member.data_parallel == 1:
+            return self.rank_orders[:1]
+        folded = member.expert_parallel * member.expert_shards
+        if self.several_experts and folded != member.tensor_parallel * member.context_parallel:
+            inside = RankOrder.PIPELINE_INSIDE.value
+            return [order for order in self.rank_orders if order != inside]
+        return self.rank_orders
+
+    def _groups(self, member: Layout, zero_stage: int) -> list[int]:
+        """Sharding groups, 0 for all replicas, largest first."""
+        if self.sharding_groups == (0,):
+            return [0]
+        if zero_stage == 0:
+            return [0] if self.sharding_groups is None else []
+        replicas = member.replicas
+        found = []
+        for size in reversed(divisors(replicas)):
+            if self.sharding_groups is not None and size not in self.sharding_groups:
+                continue
+            if size == 1 < replicas and self.sharding_groups is None:
+                continue  # sharded over one: ZeRO 0
+            if self._expert_replicas(member) % (replicas // size) == 0:
+                found.append(0 if size == replicas else size)
+        return found
+
+    def _expert_replicas(self, member: Layout) -> int:
+        if not self.several_experts:
+            return member.replicas
+        ranks = member.replicas * member.tensor_parallel
+        return ranks // (member.expert_parallel * member.expert_shards)
+
+
+def space(
+    asked: LayoutRequest,
+    setting: Setting,
+    cluster: Cluster,
+    zero_groups: tuple[tuple[int, ...], ...],
+    usual_ranks: bool = False,
+) -> tuple[Family, ...]:
+    """All families of a request, those without a legal member left out.
+
+    Args:
+        asked: What is fixed, listed or open.
+        setting: What the layouts must suit.
+        cluster: The devices.
+        zero_groups: ZeRO stages under which blocks cost the same.
+        usual_ranks: Rank order and sharding group are as usual where they are open.
+    """
+    return tuple(_Space(asked, setting, cluster, zero_groups, usual_ranks).families())
+
+
+class _Space:
+    def __init__(
+        self,
+        asked: LayoutRequest,
+        setting: Setting,
+        cluster: Cluster,
+        zero_groups: tuple[tuple[int, ...], ...],
+        usual_ranks: bool,
+    ) -> None:
+        self._orders: tuple[RankOrder, ...] = asked.values("rank_order") or tuple(RankOrder)
+        self._groups = asked.values("sharding_group")
+        if usual_ranks:
+            self._orders = asked.values("rank_order") or (RankOrder.DATA_INSIDE,)
+            self._groups = self._groups or (0,)
+        self._asked, self._setting, self._zero_groups = asked, setting, zero_groups
+        self._domain = cluster.domain_size
+        self._experts = bool(setting.experts)
+        self._known_chunks: dict[tuple[str, tuple[int, ...]], tuple[Index, Index]] = {}
+        schedules = asked.values("schedule") or tuple(ScheduleName)
+        # 1F1B first: of two that are equally good the first is taken.
+        self._schedules = sorted(
+            (ScheduleName(name).value for name in schedules), key=lambda name: name != "1f1b"
+        )
+
+    def families(self) -> Iterator[Family]:
+        """Every combination of what blocks depend on."""
+        sizes = self._asked.values("micro_batch_size") or divisors(self._setting.global_batch_size)
+        for tensor in self._tensor():
+            for context, size in itertools.product(self._context(tensor), sizes):
+                if self._needless(context, size):
+                    continue
+                for split in self._sequence_parallel(tensor, context):
+                    for expert, shards in self._expert(tensor, context):
+                        base = _layout(tensor, context, expert, shards, size, split)
+                        group = self._asked.interleaving_group or 0
+                        base = replace(base, interleaving_group=group)
+                        yield from self._of(base)
+
+    # -- what blocks depend on --------------------------------------------------------------
+
+    def _legal(self, names: str, **values: int | bool | str) -> bool:
+        known = frozenset(names.split())
+        layout = replace(_layout(1, 1, 1, 0, 1, False), **values)  # type: ignore[arg-type]
+        return next(violations(layout, self._setting, known, known), None) is None
+
+    def _tensor(self) -> list[int]:
+        open_ones = divisors(min(self._domain, self._setting.devices))
+        values = self._asked.values("tensor_parallel") or open_ones
+        return [
+            size
+            for size in values
+            if size <= self._setting.devices
+            and self._legal("tensor_parallel", tensor_parallel=size)
+        ]
+
+    def _context(self, tensor: int) -> list[int]:
+        length = self._setting.sequence_length
+        values = self._asked.values("context_parallel")
+        if values is None:
+            values = tuple(d for d in divisors(length) if d == 1 or length >= d * LEAST_TOKENS)
+        return [
+            size
+            for size in values
+            if tensor * size <= self._setting.devices
+            and self._legal("context_parallel", context_parallel=size)
+        ]
+
+    def _needless(self, context: int, micro_batch: int) -> bool:
+        """Whether more replicas with smaller micro-batches do the same without an exchange."""
+        open_ones = ("context_parallel", "micro_batch_size", "data_parallel")
+        if any(self._asked.values(name) is not None for name in open_ones):
+            return False
+        return gcd(context, micro_batch) > 1
+
+    def _sequence_parallel(self, tensor: int, context: int) -> list[bool]:
+        values = self._asked.values("sequence_parallel")
+        if values is None:
+            values = (True,) if self._experts else (True, False)
+        names = "sequence_parallel tensor_parallel context_parallel"
+        sizes = {"tensor_parallel": tensor, "context_parallel": context}
+        legal = [value for value in values if self._legal(names, sequence_parallel=value, **sizes)]
+        open_one = self._asked.values("sequence_parallel") is None
+        return legal or ([False] if open_one else [])
+
+    def _expert(self, tensor: int, context: int) -> Iterator[tuple[int, int]]:
+        """Expert and expert-tensor parallel, 0 for as many as tensor parallel."""
+        common = gcd(*self._setting.experts) if self._experts else 1
+        shards = self._asked.values("expert_tensor_parallel")
+        for expert in self._asked.values("expert_parallel") or divisors(common):
+            if not self._legal("expert_parallel", expert_parallel=expert):
+                continue
+            for split in shards or (divisors(tensor) if self._experts else [tensor]):
+                if tensor * context * split and self._legal(
+                    "expert_tensor_parallel", expert_tensor_parallel=split
+                ):
+                    yield expert, 0 if split == tensor else split
+
+    # -- members ----------------------------------------------------------------------------
+
+    def _of(self, base: Layout) -> Iterator[Family]:
+        """The families of one kind of block: one per group of ZeRO stages."""
+        asked_zero = self._asked.values("zero_stage")
+        for group in self._zero_groups:
+            stages = tuple(z for z in group if asked_zero is None or z in asked_zero)
+            if stages:
+                yield from self._family(base, stages)
+
+    def _family(self, base: Layout, zero_stages: tuple[int, ...]) -> Iterator[Family]:
+        sharded = max(zero_stages) >= 2
+        pipeline, data = self._pipelines(base, sharded)
+        rows = [
+            self._with_schedule(name, pipeline, data, base.micro_batch_size)
+            for name in self._schedules
+        ]
+        names = tuple(
+            name
+            for name, row in zip(self._schedules, rows, strict=True)
+            for _ in range(row.shape[1])
+        )
+        table = np.concatenate(rows, axis=1)
+        if not names:
+            return
+        # Sharding per micro-batch depends on the replicas: a family for each number and group.
+        for replicas in np.unique(table[2]).tolist() if sharded else [None]:
+            mine = np.ones(len(names), dtype=bool) if replicas is None else table[2] == replicas
+            places = np.flatnonzero(mine)
+            chosen = table[:, places]
+            order = np.lexsort(chosen[[2, 1, 0]])
+            exemplar = replace(
+                base,
+                data_parallel=int(chosen[2].max()),
+                zero_stage=max(zero_stages),
+                schedule=self._schedules[0],
+            )
+            for group in self._groups_per_micro_batch(exemplar) if sharded else [None]:
+                yield Family(
+                    exemplar=replace(exemplar, sharding_group=_group(group, exemplar)),
+                    pipeline=chosen[0][order],
+                    virtual=chosen[1][order],
+                    data=chosen[2][order],
+                    micro_batches=chosen[3][order],
+                    schedule=tuple(names[places[at]] for at in order),
+                    zero_stages=zero_stages,
+                    sharding_groups=(self._groups if group is None else (group,)),
+                    rank_orders=tuple(RankOrder(order).value for order in self._orders),
+                    several_experts=self._experts,
+                )
+
+    def _groups_per_micro_batch(self, exemplar: Layout) -> list[int]:
+        """Sharding groups where weights move with every micro-batch: all replicas, or a node's."""
+        replicas = exemplar.replicas
+        if self._groups is not None:
+            return [size or replicas for size in self._groups if replicas % (size or 1) == 0]
+        near = max(1, self._domain // exemplar.tensor_parallel)
+        local = max(size for size in divisors(replicas) if size <= near)
+        return sorted({replicas, local} - ({1} if replicas > 1 else set()), reverse=True)
+
+    def _pipelines(self, base: Layout, sharded: bool) -> tuple[Index, Index]:
+        """Pipeline and data parallel, each pair once."""
+        setting, room = self._setting, self._setting.devices // base.devices
+        values = self._asked.values("pipeline_parallel")
+        most = min(room, setting.architecture.num_layers)
+        stages = range(1, most + 1) if values is None else [p for p in values if p <= most]
+        pipeline = np.array([p for p in stages if p == 1 or not sharded], dtype=np.int64)
+        replicas = np.array(self._replicas(base), dtype=np.int64)
+        if not len(pipeline) or not len(replicas):
+            return np.zeros((2, 0), dtype=np.int64)[0], np.zeros(0, dtype=np.int64)
+        if self._asked.values("data_parallel") is None:
+            place = np.searchsorted(replicas, room // pipeline, side="right") - 1
+            return pipeline[place >= 0], replicas[place[place >= 0]]
+        pairs = np.array([(p, d) for p in pipeline for d in replicas if p * d <= room])
+        pairs = pairs.reshape(-1, 2)
+        return pairs[:, 0], pairs[:, 1]
+
+    def _replicas(self, base: Layout) -> list[int]:
+        """Numbers of replicas that suit the batch and the experts, ascending."""
+        batch, size = self._setting.global_batch_size, base.micro_batch_size
+        if batch % size:
+            return []
+        values = self._asked.values("data_parallel") or divisors(batch // size)
+        ranks, fold = base.tensor_parallel * base.context_parallel, base.expert_parallel
+        fold *= base.expert_shards if self._experts or base.expert_tensor_parallel else 1
+        return [d for d in values if (batch // size) % d == 0 and ranks * d % fold == 0]
+
+    def _with_schedule(self, name: str, pipeline: Index, data: Index, size: int) -> Index:
+        """Rows of pipeline, virtual, data and micro-batches that one schedule can run."""
+        setting, group = self._setting, self._asked.interleaving_group or 0
+        place, chunks = self._chunks(name, tuple(pipeline.tolist()))
+        stages, replicas = pipeline[place], data[place]
+        counts = setting.global_batch_size // (replicas * size)
+        legal = (counts <= MOST_MICRO_BATCHES) & (counts * stages * chunks <= MOST_PASSES)
+        turn = np.full_like(stages, group) if group else stages
+        rest = counts % np.maximum(turn, 1)
+        rounds = (stages > 1) & (turn >= stages) & ((rest == 0) | (rest >= stages))
+        legal &= (chunks == 1) | rounds if takes_groups(name, 2) else True
+        if SCHEDULES[name].even:
+            legal &= (stages % 2 == 0) & (counts % 2 == 0)
+        if name != self._schedules[0]:
+            legal &= stages > 1  # without a pipeline all schedules are the same
+        return np.stack([stages[legal], chunks[legal], replicas[legal], counts[legal]])
+
+    def _chunks(self, name: str, pipeline: tuple[int, ...]) -> tuple[Index, Index]:
+        """For every place in ``pipeline`` and number of chunks that its layers suffice for."""
+        key = (name, pipeline)
+        if key not in self._known_chunks:
+            layers = self._setting.architecture.num_layers
+            values = self._asked.values("virtual_stages") or range(1, layers + 1)
+            names = "schedule virtual_stages"
+            runs = [v for v in values if self._legal(names, schedule=name, virtual_stages=v)]
+            pairs = [(at, v) for at, p in enumerate(pipeline) for v in runs if p * v <= layers]
+            table = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+            self._known_chunks[key] = (table[:, 0], table[:, 1])
+        return self._known_chunks[key]
+
+
+def _group(size: int | None, layout: Layout) -> int:
+    """A sharding group as a layout has it: 0 for all replicas."""
+    return 0 if size is None or size == layout.replicas else size
+
+
+def _layout(
+    tensor: int, context: int, expert: int, shards: int, micro_batch: int, split: bool
+) -> Layout:
+    return Layout(tensor, 1, context, expert, 1, 1, micro_batch, split, 1, "1f1b", shards)
+
+
+@dataclass(frozen=True, eq=False)
+class Listed(Family):
+    """Layouts that were named one by one: the only variant of each is itself."""
+
+    def variants(self, position: int) -> tuple[Layout, ...]:
+        """The member as it is."""
+        return (self.member(position),)
+
+
+def listed(layouts: Sequence[Layout], micro_batches: Sequence[int]) -> tuple[Family, ...]:
+    """A family for every one of these layouts, with its number of micro-batches."""
+    return tuple(
+        Listed(
+            exemplar=layout,
+            pipeline=np.array([layout.pipeline_parallel]),
+            virtual=np.array([layout.virtual_stages]),
+            data=np.array([layout.data_parallel]),
+            micro_batches=np.array([count]),
+            schedule=(layout.schedule,),
+            zero_stages=(layout.zero_stage,),
+            sharding_groups=(layout.sharding_group,),
+            rank_orders=(layout.rank_order,),
+        )
+        for layout, count in zip(layouts, micro_batches, strict=True)
+    )

@@ -1,0 +1,250 @@
+"""The layouts of all families that were not looked at one by one, and what is proved of them.
+
+A family of many members is bounded as a whole, from the costs of its exemplar. Its members leave in
+the order of their bounds, when it is their turn; what stays is counted and bounded here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heapreplace
+
+import numpy as np
+
+from solver.costs.pipeline import PipelineCosts
+from solver.layouts import Layout
+from solver.layouts.space import Family
+from solver.recompute.frontier import Frontier as Choices
+from solver.search.bound import OWN_PATHS_KNOWN, Bools, FamilyBounds, Index
+from solver.search.outcome import Stage
+
+SHARED_FIELDS = (
+    "tensor_parallel",
+    "context_parallel",
+    "expert_parallel",
+    "expert_shards",
+    "micro_batch_size",
+    "sequence_parallel",
+)
+"""Fields of a layout in which the members of a family agree."""
+
+
+ALIKE = 2
+"""Members that differ in chunks and schedule only of which estimates propose the best."""
+
+
+@dataclass(eq=False)
+class _Group:
+    """A family with its bounds; ``left`` says which members have not been taken."""
+
+    family: Family
+    costs: PipelineCosts
+    bounds: FamilyBounds
+    counts: Index
+    left: Bools
+    queue: list[int] = field(default_factory=list)
+    refined: bool = False
+
+
+class Frontier:
+    """All members of all families, taken one by one.
+
+    Members whose stages share a device (``shared``) are not taken by bound: their bounds are weak,
+    so ``promising`` proposes some of them by an estimate.
+    """
+
+    def __init__(
+        self,
+        families: tuple[Family, ...],
+        costs_of: Callable[[Layout], PipelineCosts],
+        floor_seconds: float,
+        choices_of: Callable[[Layout, PipelineCosts], tuple[Choices, ...] | None],
+        inputs_kept: bool,
+    ) -> None:
+        self._choices_of = choices_of
+        self._groups: list[_Group] = []
+        self.considered = 0
+        for family in families:
+            costs = costs_of(family.exemplar)
+            bounds = FamilyBounds(family, costs, inputs_kept)
+            bounds.work = np.maximum(bounds.work, floor_seconds)
+            bounds.bubble = np.maximum(bounds.bubble, floor_seconds)
+            counts = family.counts()
+            left = counts > 0
+            self.considered += int(counts.sum())
+            self._groups.append(_Group(family, costs, bounds, counts, left))
+        self._shared = sum(int(_apart(group.family).sum()) for group in self._groups)
+        self._few = 0
+        self._heap: list[tuple[float, int]] = []
+
+    def begin(self, few: int) -> None:
+        """Queue the members by their bounds, those that share devices only if they are few."""
+        self._few = few
+        everything = self._shared <= few
+        for number, group in enumerate(self._groups):
+            mask = group.left & group.bounds.fits
+            if not everything:
+                mask &= ~_apart(group.family)
+            group.queue = np.flatnonzero(mask).tolist()
+            self._sort(group)
+            if group.queue:
+                self._heap.append((self._next(group), number))
+        heapify(self._heap)
+
+    @staticmethod
+    def _sort(group: _Group) -> None:
+        """The member of least bound last, of equals the first one."""
+        bounds = group.bounds.bubble
+        group.queue.sort(key=lambda place: (-bounds[place], -place))
+
+    def _refine(self, group: _Group) -> None:
+        """Add what memory asks a family to recompute to its bounds."""
+        group.refined = True
+        choices = self._choices_of(group.family.exemplar, group.costs)
+        if choices is not None:
+            group.bounds.add_recompute(choices)
+
+    @property
+    def bound(self) -> float:
+        """Least bound of the queued members."""
+        while self._heap and not (group := self._groups[self._heap[0][1]]).refined:
+            self._refine(group)
+            self._sort(group)
+            heapreplace(self._heap, (self._next(group), self._heap[0][1]))
+        return self._heap[0][0] if self._heap else np.inf
+
+    def take(self) -> tuple[Family, int, float, tuple[int, int]]:
+        """The queued member of least bound: its family, place, bound and number."""
+        bound, number = self._heap[0]
+        group = self._groups[number]
+        place = group.queue.pop()
+        group.left[place] = False
+        if group.queue:
+            heapreplace(self._heap, (self._next(group), number))
+        else:
+            heappop(self._heap)
+        return group.family, place, bound, (number, place)
+
+    def estimates(self) -> tuple[float, float]:
+        """The least estimate of the queued members, and of those that are not."""
+        least = [np.inf, np.inf]
+        for group in self._groups:
+            fits = group.left & group.bounds.fits
+            apart = _apart(group.family) & (self._shared > self._few)
+            for which, mask in enumerate((fits & ~apart, fits & apart)):
+                found = float(group.bounds.estimate[mask].min(initial=np.inf))
+                least[which] = min(least[which], found)
+        return least[0], least[1]
+
+    def promising(
+        self, most: int, best: float
+    ) -> list[tuple[Family, int, float, tuple[int, int], float]]:
+        """Members that share devices and might be good, as ``take``, with their estimates.
+
+        None if all are queued, or none might be better than the best plan.
+        """
+        found: list[tuple[float, int, int]] = []
+        if self._shared <= self._few:
+            return []
+        for number, group in enumerate(self._groups):
+            bounds = group.bounds
+            mask = group.left & bounds.fits & _apart(group.family)
+            mask &= bounds.estimate < best
+            found += [
+                (float(bounds.estimate[place]), number, place)
+                for place in np.flatnonzero(mask).tolist()
+            ]
+        taken: list[tuple[Family, int, float, tuple[int, int], float]] = []
+        near: Counter[tuple[int, int]] = Counter()
+        for guess, number, place in sorted(found):
+            group = self._groups[number]
+            key = (number, int(group.family.pipeline[place]))
+            near[key] += 1
+            if near[key] > ALIKE or len(taken) == most:
+                continue
+            group.left[place] = False
+            bound = float(group.bounds.bubble[place])
+            taken.append((group.family, place, bound, (number, place), guess))
+        return taken
+
+    @staticmethod
+    def _next(group: _Group) -> float:
+        return float(group.bounds.bubble[group.queue[-1]])
+
+    # -- what is left -----------------------------------------------------------------------
+
+    def ends(self, limit: float) -> tuple[Counter[Stage], int, int, float]:
+        """Of the members left: pruned by each bound, infeasible, open below a limit, and the
+        least bound of those that may fit.
+        """
+        pruned: Counter[Stage] = Counter()
+        infeasible = unfinished = 0
+        least = np.inf
+        for group in self._groups:
+            bounds, counts, left = group.bounds, group.counts, group.left
+            fits = left & bounds.fits
+            if not group.refined and (bounds.bubble[fits] < limit).any():
+                self._refine(group)
+            infeasible += int(counts[left & ~bounds.fits].sum())
+            work = fits & (bounds.work >= limit)
+            bubble = fits & ~work & (bounds.bubble >= limit)
+            pruned[Stage.WORK] += int(counts[work].sum())
+            pruned[Stage.BUBBLE] += int(counts[bubble].sum())
+            unfinished += int(counts[fits & ~work & ~bubble].sum())
+            least = min(least, float(bounds.bubble[fits].min(initial=np.inf)))
+        return pruned, infeasible, unfinished, least
+
+    def least(self) -> Iterator[tuple[str, int | str | bool, float]]:
+        """The least bound of the members left, for every field and value."""
+        found: dict[tuple[str, int | str | bool], float] = defaultdict(lambda: np.inf)
+        for group in self._groups:
+            fits = group.left & group.bounds.fits
+            if not fits.any():
+                continue
+            bound = group.bounds.bubble[fits]
+            for name in SHARED_FIELDS:
+                key = (name, getattr(group.family.exemplar, name))
+                found[key] = min(found[key], float(bound.min()))
+            for name, values in (
+                ("pipeline_parallel", group.family.pipeline),
+                ("virtual_stages", group.family.virtual),
+                ("data_parallel", group.family.data),
+            ):
+                distinct, which = np.unique(values[fits], return_inverse=True)
+                low = np.full(len(distinct), np.inf)
+                np.minimum.at(low, which, bound)
+                for value, lowest in zip(distinct.tolist(), low.tolist(), strict=True):
+                    found[name, value] = min(found[name, value], lowest)
+        for (name, value), lowest in found.items():
+            yield name, value, lowest
+
+    def nearest(self, most: int) -> list[tuple[Layout, float]]:
+        """Members left that may fit, those of least bound, with their bounds."""
+        found = []
+        for number, group in enumerate(self._groups):
+            bound = group.bounds.bubble
+            places = np.flatnonzero(group.left & group.bounds.fits)
+            best = places[np.argsort(bound[places], kind="stable")[:most]]
+            found += [(float(bound[place]), number, place) for place in best.tolist()]
+        return [
+            (self._groups[number].family.variants(place)[0], bound)
+            for bound, number, place in sorted(found)[:most]
+        ]
+
+    def misfits(self, most: int) -> list[Layout]:
+        """Members left that cannot fit, those first that are said to miss least."""
+        found = []
+        for number, group in enumerate(self._groups):
+            missing = group.bounds.missing
+            places = np.flatnonzero(group.left & ~group.bounds.fits).tolist()
+            found += [(float(missing[place]), number, place) for place in places]
+        chosen = sorted(found)[:most]
+        return [self._groups[number].family.variants(place)[0] for _, number, place in chosen]
+
+
+def _apart(family: Family) -> Bools:
+    """Members whose stages share devices, or of whose schedule no own-paths are known."""
+    unknown = np.array([name not in OWN_PATHS_KNOWN for name in family.schedule])
+    return np.asarray((family.virtual > 1) | unknown)

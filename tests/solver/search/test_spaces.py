@@ -1,0 +1,170 @@
+"""Whole spaces of layouts against solving every layout in them, without any pruning."""
+
+from __future__ import annotations
+
+import math
+import random
+from functools import cache
+from typing import Any
+
+import pytest
+
+from solver.layouts import Layout
+from solver.partition.outcome import Infeasible, Partition
+from solver.partition.policy_menu import policy_menu
+from solver.partition.problem import partition_problem
+from solver.question import Question, question
+from solver.request import PlanRequest
+from solver.schedules import make_schedule
+from solver.search.bound import FamilyBounds
+from solver.search.outcome import Outcome
+from solver.search.search import one_regime, search
+
+DENSE: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 1024,
+    "intermediate_size": 4096,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "num_hidden_layers": 4,
+    "vocab_size": 8192,
+}
+EXPERTS: dict[str, Any] = {
+    **DENSE,
+    "model_type": "mixtral",
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+}
+
+
+def small_space(seed: int) -> PlanRequest:
+    """A few values for some of the dimensions, on 4 to 8 devices with more or less memory."""
+    chance = random.Random(seed)
+    experts = chance.random() < 0.3
+    layout: dict[str, Any] = {
+        "tensor_parallel": chance.choice([1, [1, 2], 2]),
+        "context_parallel": chance.choice([1, 1, [1, 2]]),
+        "virtual_stages": 1,
+        "micro_batch_size": chance.choice([1, 1, [1, 2]]),
+        "zero_stage": chance.choice([1, [0, 1], [1, 3]]),
+        "schedule": chance.choice(["1f1b", ["1f1b", "gpipe"]]),
+        "sharding_group": chance.choice([None, None, [1, 2, 4, 8]]),
+        "rank_order": chance.choice([None, "tp-cp-ep-dp-pp", "tp-cp-ep-dp-pp"]),
+        "pipeline_parallel": chance.choice([1, [1, 2], [2, 4]]),
+    }
+    if seed % 10 == 0:
+        layout |= {"virtual_stages": [1, 2], "pipeline_parallel": [1, 2], "zero_stage": 1}
+        layout |= {"schedule": "1f1b", "context_parallel": 1, "tensor_parallel": 2}
+    if experts:
+        layout["expert_parallel"] = chance.choice([1, [1, 2]])
+    gigabytes = chance.choice([0.5, 0.7, 0.9, 1.2, 1.6, 24.0])
+    return PlanRequest.model_validate(
+        {
+            "model": {"huggingface": EXPERTS if experts else DENSE},
+            "cluster": {
+                "device": "A100-SXM4-80GB",
+                "nodes": chance.choice([1, 2]),
+                "devices_per_node": 4,
+                "memory_bytes": gigabytes * 1e9 + 3e9,
+            },
+            "training": {"sequence_length": 2048, "global_batch_size": chance.choice([8, 16, 24])},
+            "layout": layout,
+        }
+    )
+
+
+SPACES = range(50)
+
+
+@cache
+def everything(seed: int) -> tuple[Question, dict[Layout, tuple[float, float]]]:
+    """The question, and of every layout its best time (infinite if none fits) and its bound."""
+    asked = question(small_space(seed), to_plan=True)
+    found = {}
+    for family in asked.families:
+        for position in range(len(family)):
+            for layout in family.variants(position):
+                found[layout] = solved(asked, layout)
+    return asked, found
+
+
+def solved(asked: Question, layout: Layout) -> tuple[float, float]:
+    costs = asked.costs(layout)
+    schedule = make_schedule(
+        layout.schedule, layout.pipeline_parallel, costs.micro_batches, layout.virtual_stages
+    )
+    problem = partition_problem(costs, policy_menu(costs, asked.request.recompute), schedule)
+    result = problem.solve(relative_gap=0.0, time_limit_seconds=60.0)
+    if isinstance(result, Infeasible):
+        return math.inf, math.inf
+    assert isinstance(result, Partition)
+    return result.makespan, result.lower_bound
+
+
+def searched(asked: Question, gap: float = 0.0) -> Outcome:
+    return search(
+        asked.families,
+        asked.costs,
+        one_regime(lambda costs: policy_menu(costs, asked.request.recompute)),
+        relative_gap=gap,
+        time_limit_seconds=60.0,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SPACES)
+def test_the_search_finds_what_solving_everything_finds(seed: int) -> None:
+    asked, all_layouts = everything(seed)
+    outcome = searched(asked)
+    best = min(time for time, _ in all_layouts.values())
+    assert outcome.considered == len(all_layouts)
+    assert outcome.unfinished == 0
+    counted = outcome.pruned + outcome.infeasible
+    if math.isinf(best):
+        assert outcome.found is None
+        assert outcome.infeasible == outcome.considered
+        return
+    assert outcome.found is not None
+    assert outcome.found.partition.makespan == pytest.approx(best, rel=1e-9)
+    assert outcome.lower_bound <= best * (1 + 1e-9)
+    lowest = min(bound for _, bound in all_layouts.values())
+    assert outcome.lower_bound >= lowest * (1 - 1e-9)
+    assert counted < outcome.considered
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SPACES)
+def test_no_bound_of_a_family_exceeds_what_a_member_comes_to(seed: int) -> None:
+    asked, all_layouts = everything(seed)
+    for family in asked.families:
+        costs = asked.costs(family.exemplar)
+        bounds = FamilyBounds(family, costs, inputs_kept=True)
+        menu = policy_menu(costs, asked.request.recompute)
+        bounds.add_recompute(menu.frontiers)  # type: ignore[attr-defined]
+        for position in range(len(family)):
+            for layout in family.variants(position):
+                time, _ = all_layouts[layout]
+                assert bounds.work[position] <= time * (1 + 1e-9)
+                assert bounds.bubble[position] <= time * (1 + 1e-9)
+                assert bounds.fits[position] or math.isinf(time)
+
+
+@pytest.mark.parametrize("seed", SPACES)
+def test_every_layout_of_a_space_is_legal_and_named_once(seed: int) -> None:
+    request = small_space(seed)
+    asked = question(request, to_plan=True)
+    seen = set()
+    for family in asked.families:
+        counts = family.counts()
+        for position in range(len(family)):
+            variants = family.variants(position)
+            assert counts[position] == len(variants)
+            for layout in variants:
+                assert layout not in seen
+                seen.add(layout)
+                assert layout.devices <= 8
+                for name in type(request.layout).model_fields:
+                    values = request.layout.values(name)
+                    if values is not None and name != "sharding_group":
+                        assert getattr(layout, name) in values
+    assert seen
