@@ -141,7 +141,8 @@ class Frontier:
     def promising(
         self, most: int, best: float
     ) -> list[tuple[Family, int, float, tuple[int, int], float]]:
-        """Members that share devices and might be good, as ``take``, with their estimates.
+        """Members that share devices and might be good, as ``take``, with their estimates: at most
+        so many of every schedule.
 
         None if all are queued, or none might be better than the best plan.
         """
@@ -157,12 +158,15 @@ class Frontier:
                 for place in np.flatnonzero(mask).tolist()
             ]
         taken: list[tuple[Family, int, float, tuple[int, int], float]] = []
-        near: Counter[tuple[int, int]] = Counter()
+        near: Counter[tuple[int, int, str]] = Counter()
+        of_schedule: Counter[str] = Counter()
         for guess, number, place in sorted(found):
             group = self._groups[number]
-            key = (number, int(group.family.pipeline[place]))
+            schedule = group.family.schedule[place]
+            key = (number, int(group.family.pipeline[place]), schedule)
             near[key] += 1
-            if near[key] > ALIKE or len(taken) == most:
+            of_schedule[schedule] += near[key] <= ALIKE
+            if near[key] > ALIKE or of_schedule[schedule] > most:
                 continue
             group.left[place] = False
             bound = float(group.bounds.bubble[place])

@@ -45,8 +45,9 @@ __all__ = ["Found", "Loser", "Outcome", "one_regime", "search"]
 FEW = 6
 """Layouts that share devices up to which all are solved like any other."""
 
-ESTIMATED, TRIED, IMPROVED = 32, 4, 1
-"""Else: how many get costs of their own, how many a first plan, and how many a better one."""
+ESTIMATED, TRIED, IMPROVED = 16, 2, 1
+"""Else: how many of each schedule get costs of their own, how many of these a first plan, and how
+many of all a better one."""
 
 MOST_PLANS = 200
 """Plans that are compared to make such a layout's plan better."""
@@ -275,7 +276,7 @@ class _Search:
             # Costs of its own add sends and their share in every pass to the guess.
             guesses[head] = guess + self._aside[-1].bound - bound
         self._aside.sort(key=lambda entry: (guesses[entry.head], entry.place))
-        for entry in self._aside[:TRIED]:
+        for entry in _first_of_each(self._aside):
             regimes = self._regimes_of(entry.layout, entry.costs)
             if regimes and not self._out_of_time():
                 entries.append(self._with_first_plan(entry, regimes[0]))
@@ -514,6 +515,17 @@ SHOWN = 16
 
 MOST_MISFITS = 16
 """Layouts that cannot fit among which the one that misses least is looked for."""
+
+
+def _first_of_each(entries: list[_Open]) -> list[_Open]:
+    """The first few of every schedule, in their order."""
+    seen: Counter[str] = Counter()
+    found = []
+    for entry in entries:
+        seen[entry.layout.schedule] += 1
+        if seen[entry.layout.schedule] <= TRIED:
+            found.append(entry)
+    return found
 
 
 def _how(bound: float, limit: float) -> _End:
