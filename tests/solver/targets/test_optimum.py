@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from solver.costs.pipeline import Block, PipelineCosts
-from solver.layouts import Layout
+from solver.layouts import Layout, listed
 from solver.partition.outcome import Partition
 from solver.partition.policy_menu import policy_menu
 from solver.partition.solve import PartitionProblem
@@ -41,7 +41,7 @@ def layout(stages: int, schedule: str = "1f1b") -> Layout:
 
 def found(name: str, costs: PipelineCosts, stages: int, schedule: str = "1f1b") -> Outcome:
     return search(
-        (layout(stages, schedule),),
+        listed([layout(stages, schedule)], [costs.micro_batches]),
         lambda _: costs,
         lambda asked, these: TARGETS[name].regimes(these, asked),
         relative_gap=0.0,
