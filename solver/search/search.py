@@ -184,10 +184,15 @@ class _Search:
                 break
 
     def _choices(self, layout: Layout, costs: PipelineCosts) -> tuple[Choices, ...] | None:
-        """What blocks choose among where every plan is made in the same one way."""
+        """What blocks choose among where every plan is made in the same one way.
+
+        None where recompute may hide, so that it is not simply added to a stage's work.
+        """
         regimes = self._regimes_of(layout, costs)
-        menu = regimes[0].menu(costs) if len(regimes) == 1 else None
-        return menu.frontiers if isinstance(menu, FreeMenu) else None
+        if len(regimes) != 1 or regimes[0].ahead:
+            return None
+        menu = regimes[0].menu(costs)
+        return menu.frontiers if type(menu) is FreeMenu else None
 
     def _out_of_time(self) -> bool:
         reached = self._best <= self._floor * (1 + EXACT)
@@ -289,7 +294,7 @@ class _Search:
 
     def _with_first_plan(self, entry: _Open, regime: Regime) -> tuple[float | None, _Open]:
         """A quick plan of a layout, and what its bound comes to with the cuts in it."""
-        schedule = _schedule(entry.layout, entry.costs)
+        schedule = _schedule(entry.layout, entry.costs, regime)
         entry.regime, entry.menu = regime, menu_on(regime.menu(entry.costs), schedule)
         entry.problem = partition_problem(entry.costs, entry.menu, schedule, regime)
         entry.bound = max(entry.bound, entry.problem.bound)
@@ -332,9 +337,7 @@ class _Search:
 
     def _bound(self, layout: _Open, regime: Regime) -> None:
         """The next bound: the regime's own, then cuts that the memory allows."""
-        schedule = _schedule(layout.layout, layout.costs)
-        if regime.ahead and regime.splits is None:
-            schedule = recomputing_ahead(schedule)
+        schedule = _schedule(layout.layout, layout.costs, regime)
         if regime.lower is not None:
             layout.bound = max(layout.bound, regime.lower(schedule))
             if layout.bound >= self._limit:
@@ -502,7 +505,7 @@ class _Search:
             regime, *_ = self._regimes_of(layout, costs) or (None,)
             if regime is None:
                 return
-            schedule = _schedule(layout, costs)
+            schedule = _schedule(layout, costs, regime)
             menu = menu_on(regime.menu(costs), schedule)
             problem = partition_problem(costs, menu, schedule, regime)
         result = problem.solve()
@@ -596,11 +599,12 @@ def _quick_bound(
     )
 
 
-def _schedule(layout: Layout, costs: PipelineCosts) -> Schedule:
-    return make_schedule(
+def _schedule(layout: Layout, costs: PipelineCosts, regime: Regime) -> Schedule:
+    schedule = make_schedule(
         layout.schedule,
         layout.pipeline_parallel,
         costs.micro_batches,
         layout.virtual_stages,
         layout.interleaving_group,
     )
+    return recomputing_ahead(schedule) if regime.ahead and regime.splits is None else schedule
