@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 from solver import plan
 from solver.assess import Assessment, DeviceMemory
@@ -12,7 +13,7 @@ from solver.layouts.schedules import takes_groups
 from solver.partition.stages import Stage
 from solver.recompute.choice import needed_tensors
 from solver.schedules import Schedule
-from solver.search.outcome import Loser
+from solver.search.outcome import Loser, Outcome
 
 
 def layout_answer(layout: Layout) -> plan.LayoutAnswer:
@@ -174,11 +175,47 @@ def _breakdown(assessment: Assessment) -> plan.Breakdown:
     )
 
 
-MOST_ALTERNATIVES = 8
-"""Layouts shown beside the best one."""
+MOST_VALUES = 8
+"""Values of a field that are told apart: the plan's own, and those of least bound."""
 
 
-def alternatives(losers: tuple[Loser, ...], iteration_seconds: float) -> list[plan.Alternative]:
+def choices(outcome: Outcome, best: Layout, seconds: float) -> list[plan.Choice]:
+    """What each value of each field costs against the plan's own, where there are several."""
+    made: dict[tuple[str, object], float] = {}
+    for loser in outcome.losers:
+        if loser.makespan is not None:
+            for name in outcome.least:
+                key = (name, getattr(loser.layout, name))
+                made[key] = min(loser.makespan, made.get(key, loser.makespan))
+    found = []
+    for name, of_value in outcome.least.items():
+        chosen = getattr(best, name)
+        if len(of_value) < 2:
+            continue
+        near = sorted(of_value, key=lambda value: (of_value[value], value != chosen))[:MOST_VALUES]
+        for value in sorted({*near, chosen} & of_value.keys()):
+            bound = of_value[value]
+            time = seconds if value == chosen else made.get((name, value))
+            found.append(
+                plan.Choice(
+                    field="expert_tensor_parallel" if name == "expert_shards" else name,
+                    value=value,
+                    chosen=value == chosen,
+                    iteration_seconds=time,
+                    lower_bound_seconds=bound,
+                    slower_at_least=max(bound / seconds - 1.0, 0.0) if seconds else 0.0,
+                    slower_at_most=None if time is None or not seconds else time / seconds - 1.0,
+                )
+            )
+    return found
+
+
+def alternatives(
+    losers: tuple[Loser, ...],
+    iteration_seconds: float,
+    most: int,
+    reason_of: Callable[[Loser], plan.LostBy],
+) -> list[plan.Alternative]:
     """The best of the layouts that did not win."""
     return [
         plan.Alternative(
@@ -188,6 +225,7 @@ def alternatives(losers: tuple[Loser, ...], iteration_seconds: float) -> list[pl
             slower=max((loser.makespan or loser.lower_bound) / iteration_seconds - 1.0, 0.0)
             if iteration_seconds
             else 0.0,
+            reason=reason_of(loser),
         )
-        for loser in losers[:MOST_ALTERNATIVES]
+        for loser in losers[:most]
     ]

@@ -319,6 +319,39 @@ class Restriction(Answer):
     )
 
 
+class LostBy(StrEnum):
+    """In what a layout falls behind the plan's own most."""
+
+    COMPUTE = "compute"
+    COMMUNICATION = "communication"
+    BUBBLE = "bubble"
+    MEMORY = "memory"
+    OPEN = "open"
+
+
+class Choice(Answer):
+    """A value that a field of the layout may have, and what it costs."""
+
+    field: str = Field(description="Field of the layout.")
+    value: int | str | bool = Field(description="Its value.")
+    chosen: bool = Field(description="Whether the plan has it.")
+    iteration_seconds: float | None = Field(
+        description="The best plan with this value that was made; null where none was."
+    )
+    lower_bound_seconds: float = Field(description="Proved for every plan with this value.")
+    slower_at_least: float = Field(description="Than the plan, proved; 0 where that is open.")
+    slower_at_most: float | None = Field(description="Than the plan, by the best one made.")
+
+
+class TradeOff(Answer):
+    """A plan of the same layout that needs less memory."""
+
+    memory_bytes: float = Field(description="Usable bytes that a device was given.")
+    peak_memory_bytes: float = Field(description="What the fullest device needs.")
+    iteration_seconds: float = Field(description="Of the best plan within that memory.")
+    lower_bound_seconds: float = Field(description="Proved for this layout and memory.")
+
+
 class Alternative(Answer):
     """A layout that did not win."""
 
@@ -329,6 +362,11 @@ class Alternative(Answer):
     lower_bound_seconds: float = Field(description="Proved: nothing in this layout is faster.")
     slower: float = Field(
         description="By what share it is slower, or by what share at least where only bounded."
+    )
+    reason: LostBy = Field(
+        default=LostBy.OPEN,
+        description="In what it falls behind most: `compute` of its blocks, `communication`, "
+        "`bubble`, or `memory`, which makes it recompute; `open` where its bound does not decide.",
     )
 
 
@@ -390,6 +428,13 @@ class Plan(Answer):
     explanation: Explanation | None = None
     alternatives: list[Alternative] = Field(
         default_factory=list, description="The best of the other layouts, best first."
+    )
+    choices: list[Choice] = Field(
+        default_factory=list, description="What each value of each open field costs."
+    )
+    trade_off: list[TradeOff] = Field(
+        default_factory=list,
+        description="Time against memory, ascending in memory; where `solver.trade_off` asks.",
     )
     exports: list[Export] = Field(
         default_factory=list, description="The plan in the words of frameworks."

@@ -27,9 +27,11 @@ from solver.progress import Progress
 from solver.question import Question, question
 from solver.request import Overlap, PlanRequest, Policy, Recompute
 from solver.schedules import Schedule, make_schedule
+from solver.search.lost import lost_by
 from solver.search.outcome import Found, Outcome
 from solver.search.restricted import restricted_search
 from solver.search.search import Regimes, one_regime, search
+from solver.search.trade_off import trade_off
 from solver.targets.planned import planned_for
 from solver.targets.registry import TARGETS
 from solver.targets.target import Target
@@ -281,11 +283,35 @@ def _plan(
             found.regime,
             solve_again=_is_quick(found),
         ),
-        alternatives=answer.alternatives(outcome.losers, checked.iteration_seconds),
+        alternatives=answer.alternatives(
+            outcome.losers,
+            checked.iteration_seconds,
+            request.solver.alternatives,
+            lambda loser: lost_by(loser, asked.costs(loser.layout), found),
+        ),
+        choices=answer.choices(outcome, found.layout, checked.iteration_seconds),
+        trade_off=_trade_off(request, found, assessment),
         exports=_exports(asked, checked, found),
         restriction=_restriction(asked, found, free),
         solver=_report(outcome, time.perf_counter() - started),
     )
+
+
+def _trade_off(
+    request: PlanRequest, found: Found, assessment: Assessment
+) -> list[answers.TradeOff]:
+    if not request.solver.trade_off or found.costs.devices:
+        return []
+    limit = request.solver.time_limit_seconds
+    return [
+        answers.TradeOff(
+            memory_bytes=point.memory_bytes,
+            peak_memory_bytes=point.peak_bytes,
+            iteration_seconds=point.makespan,
+            lower_bound_seconds=point.lower_bound,
+        )
+        for point in trade_off(found, assessment.peak_bytes, limit)
+    ]
 
 
 def _exports(asked: Question, checked: answers.Evaluation, found: Found) -> list[answers.Export]:

@@ -374,6 +374,13 @@ class SolverOptions(Strict):
         default=Granularity.LAYER,
         description="Cut between layers, or between the halves of layers too (not for a profile).",
     )
+    alternatives: Annotated[int, Field(ge=0, le=64)] = Field(
+        default=8, description="Layouts shown beside the best one."
+    )
+    trade_off: bool = Field(
+        default=False,
+        description="Solve the plan's layout again under smaller memories: time against memory.",
+    )
 
 
 class PlanRequest(Strict):
