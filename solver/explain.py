@@ -11,7 +11,7 @@ from solver.costs.pipeline import PipelineCosts
 from solver.partition.outcome import Partition
 from solver.partition.problem import menu_on, partition_problem
 from solver.partition.regime import Regime
-from solver.plan import Explanation, WhatIf
+from solver.plan import Explanation, Price, WhatIf
 from solver.schedules import Schedule, critical_path, schedule_graph, simulate
 from solver.schedules.simulate import Floats
 
@@ -29,6 +29,7 @@ def explain(
     regime: Regime,
     *,
     solve_again: bool,
+    prices: list[Price] | None = None,
 ) -> Explanation:
     """The stage that decides the makespan, what limits it, and what three changes would gain.
 
@@ -38,6 +39,7 @@ def explain(
         assessment: Its exact times and memory.
         regime: The recompute policy that it was planned under.
         solve_again: Whether to solve the changes.
+        prices: What restrictions would cost, as far as it was asked.
     """
     share = _critical_shares(costs, schedule, assessment)
     stage = int(share.argmax())
@@ -47,6 +49,7 @@ def explain(
         bottleneck_share=float(share[stage]),
         limited_by=_limit(assessment, schedule.device(stage), stage),
         what_if=changes,
+        prices=prices or [],
     )
 
 

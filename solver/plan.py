@@ -378,6 +378,17 @@ class WhatIf(Answer):
     gain: float = Field(description="Work per second over the plan's own, less one.")
 
 
+class Price(Answer):
+    """A narrower question, answered on the winning layout."""
+
+    restriction: str = Field(description="What is no longer free.")
+    iteration_seconds: float | None = Field(
+        description="Of the best plan under it; null if none fits."
+    )
+    slower: float | None = Field(description="By what share that is slower; null if none fits.")
+    num_layers: int | None = Field(default=None, description="The best k, where there is one.")
+
+
 class Explanation(Answer):
     """Why the plan is as fast as it is, and what would help."""
 
@@ -389,6 +400,10 @@ class Explanation(Answer):
         description="`memory` if it recomputes because its device is full, else `time`."
     )
     what_if: list[WhatIf] = Field(default_factory=list)
+    prices: list[Price] = Field(
+        default_factory=list,
+        description="What restrictions would cost; of plans that take milliseconds to make.",
+    )
 
 
 class Plan(Answer):

@@ -22,10 +22,12 @@ from solver.layouts import Layout
 from solver.partition.even import even_stages
 from solver.partition.outcome import Infeasible
 from solver.partition.policy_menu import least_memory_menu, policy_menu
+from solver.partition.policy_regimes import policy_regimes
 from solver.partition.stages import Stage, decided_stages, stages_at, with_ample_memory
+from solver.prices import prices
 from solver.progress import Progress
 from solver.question import Question, question
-from solver.request import Overlap, PlanRequest, Policy, Recompute
+from solver.request import ChoicePer, Overlap, PlanRequest, Policy, Recompute
 from solver.schedules import Schedule, make_schedule
 from solver.search.lost import lost_by
 from solver.search.outcome import Found, Outcome
@@ -55,10 +57,7 @@ def plan(
     """
     started = time.perf_counter()
     asked = _to_plan(request)
-    free = one_regime(
-        lambda costs: policy_menu(costs, asked.request.recompute),
-        ahead=asked.request.recompute.overlap in (Overlap.STALLS, Overlap.ALL),
-    )
+    free = _free_regimes(asked.request.recompute)
     if asked.target is None:
         outcome, unrestricted = _searched(request, asked, free, progress), None
     else:
@@ -76,6 +75,16 @@ def plan(
     if outcome.found is None:
         return _no_plan(request, outcome, time.perf_counter() - started)
     return _plan(request, asked, outcome, outcome.found, unrestricted, started)
+
+
+def _free_regimes(recompute: Recompute) -> Regimes:
+    """The ways in which a plan may be made where no framework says otherwise."""
+    if recompute.choice_per is ChoicePer.MODEL:
+        return lambda _, costs: policy_regimes(costs, recompute)
+    return one_regime(
+        lambda costs: policy_menu(costs, recompute),
+        ahead=recompute.overlap in (Overlap.STALLS, Overlap.ALL),
+    )
 
 
 def _searched(
@@ -194,9 +203,11 @@ def _stages_under(
                 field="recompute.policy",
                 hint="Use none, full, selective, uniform or block.",
             )
-        stages = stages_at(costs, policy_menu(costs, recompute), schedule, cuts)
-        if stages is not None:
-            return stages
+        regimes = policy_regimes(costs, recompute)
+        made = [stages_at(costs, regime.menu(costs), schedule, cuts) for regime in regimes]
+        fitting = [stages for stages in made if stages is not None]
+        if fitting:
+            return min(fitting, key=lambda stages: assess(costs, schedule, stages).makespan)
     ample = with_ample_memory(costs)
     menu = least_memory_menu(ample)
     if recompute.policy is not Policy.OPTIMAL:
@@ -282,6 +293,7 @@ def _plan(
             assessment,
             found.regime,
             solve_again=_is_quick(found),
+            prices=_prices(asked, found),
         ),
         alternatives=answer.alternatives(
             outcome.losers,
@@ -338,6 +350,15 @@ def _restriction(asked: Question, found: Found, free: Outcome | None) -> answers
         lower_bound_seconds_free=min(free.lower_bound, seconds),
         cost=max(seconds / against - 1.0, 0.0) if against else 0.0,
     )
+
+
+def _prices(asked: Question, found: Found) -> list[answers.Price]:
+    """What restrictions would cost, where the plan is free and quickly made again."""
+    recompute = asked.request.recompute
+    free = recompute.policy is Policy.OPTIMAL and recompute.choice_per is ChoicePer.BLOCK
+    if not free or not _is_quick(found) or found.costs.devices:
+        return []
+    return prices(found.costs, found.layout, found.partition.makespan)
 
 
 def _is_quick(found: Found) -> bool:

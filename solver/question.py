@@ -20,7 +20,9 @@ from solver.errors import BadRequest, IllegalLayout
 from solver.layouts import Family, Layout, families, layouts, listed, profile_layout
 from solver.layouts.completions import refuse_lists, singles
 from solver.partition.policy_menu import policy_menu
+from solver.partition.policy_regimes import policy_regimes
 from solver.request import (
+    ChoicePer,
     Granularity,
     Model,
     Overlap,
@@ -173,8 +175,19 @@ def _check_policy(asked: Question) -> None:
         BadRequest: The policy cannot be followed on this model.
     """
     recompute = asked.request.recompute
-    if recompute.policy not in _COMPLETE_POLICIES:
-        policy_menu(asked.costs(asked.some_layout), recompute)
+    if recompute.policy in _COMPLETE_POLICIES and recompute.choice_per is ChoicePer.BLOCK:
+        return
+    if recompute.choice_per is not ChoicePer.BLOCK and recompute.overlap not in (None, Overlap.OFF):
+        raise BadRequest(
+            "Recompute that hides is chosen block by block.",
+            field="recompute.overlap",
+            hint="Leave overlap out, or choice_per.",
+        )
+    costs = asked.costs(asked.some_layout)
+    if recompute.policy is Policy.OPTIMAL:
+        policy_regimes(costs, recompute)
+    else:
+        policy_menu(costs, recompute)
 
 
 _COMPLETE_POLICIES = frozenset({Policy.OPTIMAL, Policy.NONE, Policy.FULL, Policy.ADAPIPE})

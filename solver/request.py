@@ -327,6 +327,14 @@ class Overlap(StrEnum):
     ALL = "all"
 
 
+class ChoicePer(StrEnum):
+    """Which blocks of a kind must recompute the same tensors."""
+
+    BLOCK = "block"
+    STAGE = "stage"
+    MODEL = "model"
+
+
 class Recompute(Strict):
     """What may be recomputed."""
 
@@ -337,6 +345,11 @@ class Recompute(Strict):
     num_layers: Annotated[int, Field(ge=0, le=100_000)] | None = Field(
         default=None,
         description="For `block`: layers recomputed per stage; for `uniform`: the group size.",
+    )
+    choice_per: ChoicePer = Field(
+        default=ChoicePer.BLOCK,
+        description="For `optimal`: each block chooses for itself, or all of a kind on a stage, or "
+        "in the model, choose alike.",
     )
     overlap: Overlap | None = Field(
         default=None,

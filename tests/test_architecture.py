@@ -24,7 +24,7 @@ LEVELS = (
     {"partition"},
     {"memory"},
     {"plan", "assess", "verify", "verify_orders", "verify_places", "baselines", "targets"},
-    {"search", "answer", "question", "explain"},
+    {"search", "answer", "question", "explain", "prices"},
     {"planner"},
 )
 

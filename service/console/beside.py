@@ -89,6 +89,14 @@ def explanation(plan: Plan) -> Iterator[RenderableType]:
             table.add_row(f"  {change.change}", f"{change.gain:+.1%} work per second")
         yield Text()
         yield _titled("What would help", table)
+    if found.prices:
+        table = _columns(2)
+        for entry in found.prices:
+            best = f" (best: {entry.num_layers})" if entry.num_layers is not None else ""
+            cost = "does not fit" if entry.slower is None else f"{entry.slower:+.1%} time"
+            table.add_row(f"  {entry.restriction}{best}", cost)
+        yield Text()
+        yield _titled("What restrictions would cost", table)
 
 
 def _columns(number: int) -> Table:

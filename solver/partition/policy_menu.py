@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from solver.costs.pipeline import Block, PipelineCosts
 from solver.errors import BadRequest
+from solver.partition.alike_menu import AlikeMenu
 from solver.partition.device_menus import DeviceMenus
 from solver.partition.free_menu import FreeMenu
 from solver.partition.gathered_menu import GatheredMenu
@@ -18,7 +19,7 @@ from solver.recompute.choice import Choice, keep_all
 from solver.recompute.frontier import Frontier, frontier, frontier_of
 from solver.recompute.policies import full, least_memory, selective
 from solver.recompute.windows import placeable, windows
-from solver.request import Overlap, Policy, Recompute
+from solver.request import ChoicePer, Overlap, Policy, Recompute
 
 DEFAULT_MODULES = ("core_attn",)
 """What Megatron-LM's selective recompute drops unless told otherwise."""
@@ -34,8 +35,16 @@ def policy_menu(costs: PipelineCosts, recompute: Recompute) -> Menu:
         made = {one: policy_menu(one, recompute) for one in costs.different}
         return DeviceMenus(tuple(made[one] for one in costs.devices))
     policy = recompute.policy
+    if policy is not Policy.OPTIMAL and recompute.choice_per is not ChoicePer.BLOCK:
+        raise BadRequest(
+            f"Policy '{policy.value}' leaves no choice that blocks could share.",
+            field="recompute.choice_per",
+            hint="Leave it out, or plan with policy optimal.",
+        )
     if policy is Policy.OPTIMAL:
-        fronts = tuple(_frontier(block) for block in costs.blocks)
+        fronts = tuple(best_frontier(block) for block in costs.blocks)
+        if recompute.choice_per is ChoicePer.STAGE:
+            return AlikeMenu(costs, fronts)
         return _overlapping(costs, fronts, recompute.overlap or Overlap.OFF)
     if policy is Policy.NONE:
         return FreeMenu(costs, tuple(frontier_of([keep_all(block)]) for block in costs.blocks))
@@ -86,7 +95,8 @@ def _has_windows(costs: PipelineCosts) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _frontier(block: Block) -> Frontier:
+def best_frontier(block: Block) -> Frontier:
+    """The frontier of a block, made once."""
     return frontier(block)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from solver.costs.pipeline import PipelineCosts
+from solver.errors import BadRequest
+from solver.partition.alike_menu import AlikeMenu
 from solver.partition.free_menu import FreeMenu
 from solver.partition.given_splits import GivenSplits
 from solver.partition.menu import Menu
@@ -41,12 +43,21 @@ def partition_problem(
         menu: What its blocks may choose among; the regime's own for these costs.
         schedule: Who does what when.
         regime: What else holds of every plan; None: nothing.
+
+    Raises:
+        BadRequest: One choice per stage is asked for where stages share devices.
     """
     admits = None if regime is None else regime.admits
     if regime is not None and regime.splits is not None:
         return GivenSplits(costs, menu, schedule, regime.splits)
     if schedule.virtual_stages == 1:
         return PartitionProblem(costs, menu, schedule, admits)
+    if isinstance(menu, AlikeMenu):
+        raise BadRequest(
+            "One choice per stage is planned with one stage per device.",
+            field="recompute.choice_per",
+            hint="Choose per block or per model, or leave virtual_stages out.",
+        )
     if isinstance(menu, FreeMenu):
         return SharedProblem(costs, menu, schedule, admits)
     return RuledSharedProblem(costs, menu, schedule, admits)

@@ -1,0 +1,92 @@
+"""What restrictions would cost: the winning layout planned again under each, not guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from solver.costs.pipeline import PipelineCosts
+from solver.layouts import Layout
+from solver.partition.policy_regimes import (
+    MOST_REGIMES,
+    each_block,
+    each_group,
+    model_choices,
+    policy_regimes,
+)
+from solver.partition.regime import Regime
+from solver.plan import Price
+from solver.request import ChoicePer, Recompute
+from solver.search.search import search
+
+SECONDS_EACH = 5.0
+"""Time limit of one restriction; only plans that take milliseconds are priced."""
+
+
+@dataclass(frozen=True)
+class _Restricted:
+    name: str
+    regimes: Sequence[Regime]
+
+
+def prices(costs: PipelineCosts, layout: Layout, iteration_seconds: float) -> list[Price]:
+    """The best plan of a layout under each restriction, beside the free one's time.
+
+    Args:
+        costs: The layout's costs.
+        layout: The winning layout; one stage per device.
+        iteration_seconds: Its best plan without restriction.
+    """
+    found = []
+    for restricted in _restrictions(costs, layout):
+        outcome = search(
+            (layout,),
+            lambda _: costs,
+            lambda _layout, _costs, restricted=restricted: restricted.regimes,  # type: ignore[misc]
+            relative_gap=1e-4,
+            time_limit_seconds=SECONDS_EACH,
+        )
+        seconds = None if outcome.found is None else outcome.found.partition.makespan
+        slower = None
+        if seconds is not None and iteration_seconds:
+            slower = max(seconds / iteration_seconds - 1.0, 0.0)
+        found.append(
+            Price(
+                restriction=restricted.name,
+                iteration_seconds=seconds,
+                slower=slower,
+                num_layers=_number(outcome.found.regime if outcome.found else None),
+            )
+        )
+    return found
+
+
+def _number(regime: Regime | None) -> int | None:
+    number = dict(regime.setting).get("num_layers") if regime is not None else None
+    return number if isinstance(number, int) else None
+
+
+def _restrictions(costs: PipelineCosts, layout: Layout) -> list[_Restricted]:
+    """From the mildest to the hardest."""
+    layers = sum(costs.blocks[kind].checkpointable for kind in costs.sequence)
+    most = 2 * -(-layers // layout.pipeline_parallel)
+    found = [
+        _Restricted(
+            "one choice per kind and stage",
+            policy_regimes(costs, Recompute(choice_per=ChoicePer.STAGE)),
+        )
+    ]
+    if model_choices(costs) <= MOST_REGIMES:
+        in_model = policy_regimes(costs, Recompute(choice_per=ChoicePer.MODEL))
+        found.append(_Restricted("one choice per kind in the model", in_model))
+    return [
+        *found,
+        _Restricted(
+            f"first k layers of a stage in full, k to {most}",
+            each_block(costs, layout.pipeline_parallel, range(most + 1)),
+        ),
+        _Restricted(
+            f"all layers in full, groups of k, k to {most}",
+            each_group(costs, range(1, most + 1)),
+        ),
+    ]
