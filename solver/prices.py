@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from solver.costs.pipeline import PipelineCosts
-from solver.layouts import Layout
+from solver.layouts import Layout, listed
 from solver.partition.policy_regimes import (
     MOST_REGIMES,
     each_block,
@@ -40,7 +40,7 @@ def prices(costs: PipelineCosts, layout: Layout, iteration_seconds: float) -> li
     found = []
     for restricted in _restrictions(costs, layout):
         outcome = search(
-            (layout,),
+            listed((layout,)),
             lambda _: costs,
             lambda _layout, _costs, restricted=restricted: restricted.regimes,  # type: ignore[misc]
             relative_gap=1e-4,

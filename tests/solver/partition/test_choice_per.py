@@ -10,7 +10,7 @@ import pytest
 
 from solver.costs.pipeline import PipelineCosts
 from solver.errors import BadRequest
-from solver.layouts import Layout
+from solver.layouts import Layout, listed
 from solver.partition.outcome import Infeasible, Partition
 from solver.partition.policy_menu import policy_menu
 from solver.partition.policy_regimes import policy_regimes
@@ -105,7 +105,7 @@ def test_one_choice_for_the_model_equals_exhaustive_search(seed: int) -> None:
     stages = 2 + seed % 2
     costs = random_costs(seed, stages, most_ops=2)
     outcome = search(
-        (layout_of(stages),),
+        listed((layout_of(stages),)),
         lambda _: costs,
         lambda _, own: policy_regimes(own, Recompute(choice_per=ChoicePer.MODEL)),
         relative_gap=1e-9,
