@@ -37,48 +37,52 @@ class DeviceMenu:
         device: int,
     ) -> None:
         self._costs, self._frontiers = costs, frontiers
-        self._moments = moments(schedule, device)
+        found = moments(schedule, device)
         self._chunks = schedule.stages_of(device)
-        self._quick: dict[tuple[bytes, float], list[Mix] | None] = {}
+        self._alive = np.array([moment.alive for moment in found], dtype=np.float64)
+        self._waiting = np.array([moment.waiting for moment in found], dtype=np.float64)
+        none = len(self._chunks)
+        self._acting = np.array(
+            [none if m.acting is None else self._chunks.index(m.acting) for m in found]
+        )
+        self._known: dict[bytes, list[Mix] | None] = {}
+        self._quick: dict[bytes, list[Mix] | None] = {}
+        self._held = np.array([block.weight_held_bytes for block in costs.blocks])
+        self._quickest = [int(front.seconds.argmin()) for front in frontiers]
 
     @cached_property
     def _menus(self) -> list[FreeMenu]:
-        alive = np.array([moment.alive for moment in self._moments], dtype=np.float64)
-        most, mean = alive.max(axis=0), alive.mean(axis=0)
+        """One per weight that is tried."""
+        most, mean = self._alive.max(axis=0), self._alive.mean(axis=0)
         blocks = replace(self._costs, blocks=self._costs.blocks * len(self._chunks))
-        menus = []
-        for share in SHARES if len(alive) > 1 else (1.0,):
+        made = []
+        for share in SHARES if len(self._alive) > 1 else (1.0,):
             weights = (mean + share * (most - mean)).tolist()
             # Scaling keeps the order of choices by kept bytes, and with it their numbers.
             weighed = [_weighed(front, weight) for weight in weights for front in self._frontiers]
-            menus.append(FreeMenu(blocks, tuple(weighed)))
-        return menus
+            made.append(FreeMenu(blocks, tuple(weighed)))
+        return made
 
     @cached_property
     def _greedy(self) -> Greedy:
+        none = len(self._chunks)
         return Greedy(
             self._frontiers,
             [block.working_bytes for block in self._costs.blocks],
-            np.array([moment.alive for moment in self._moments], dtype=np.float64),
-            np.array([self._place(moment.acting) for moment in self._moments]),
+            self._alive,
+            np.where(self._acting == none, -1, self._acting),
         )
-
-    def _place(self, stage: int | None) -> int:
-        return -1 if stage is None else self._chunks.index(stage)
 
     def quick_mixes(self, counts: Index, states: float) -> list[Mix] | None:
         """As ``mixes``, but quickly found: what saves most time per byte is kept first."""
-        key = (counts.tobytes(), states)
+        key = counts.tobytes()
         if key not in self._quick:
             self._quick[key] = self._greedy_mixes(counts, states)
         return self._quick[key]
 
     def _greedy_mixes(self, counts: Index, states: float) -> list[Mix] | None:
-        costs = self._costs
-        waits = counts @ np.array([block.weight_held_bytes for block in costs.blocks])
-        waiting = np.array([moment.waiting for moment in self._moments], dtype=np.float64)
-        room = costs.capacity_bytes - costs.reserved_bytes - states
-        parts = self._greedy.parts(counts, room - waiting @ waits)
+        room = self._costs.capacity_bytes - self._costs.reserved_bytes - states
+        parts = self._greedy.parts(counts, room - self._waiting @ (counts @ self._held))
         if parts is None or not self._fits(parts, states):
             return None
         return [self._mix(chunk) for chunk in parts]
@@ -88,10 +92,20 @@ class DeviceMenu:
 
         Args:
             counts: Blocks of every kind per chunk, shape (chunks, kinds).
-            states: State bytes of all chunks.
+            states: State bytes of all chunks; they follow from the counts.
         """
-        waits = counts @ np.array([block.weight_held_bytes for block in self._costs.blocks])
-        held = max(float(np.array(moment.waiting) @ waits) for moment in self._moments)
+        key = counts.tobytes()
+        if key not in self._known:
+            self._known[key] = self._search(counts, states)
+        return self._known[key]
+
+    def _search(self, counts: Index, states: float) -> list[Mix] | None:
+        quickest = [
+            [(k, self._quickest[k], n) for k, n in enumerate(row) if n] for row in counts.tolist()
+        ]
+        if self._fits(quickest, states):
+            return [self._mix(chunk) for chunk in quickest]
+        held = float((self._waiting @ (counts @ self._held)).max())
         for menu in self._menus:
             found = menu.cheapest(tuple(counts.ravel().tolist()), states + held, 1)
             if found is not None:
@@ -117,13 +131,9 @@ class DeviceMenu:
             for part in parts
         ]
         room = self._costs.capacity_bytes - self._costs.reserved_bytes - states
-        waits = [sum(n * blocks[k].weight_held_bytes for k, _, n in part) for part in parts]
-        return all(
-            float(np.array(moment.alive) @ kept + np.array(moment.waiting) @ np.array(waits))
-            + (0.0 if moment.acting is None else buffers[self._chunks.index(moment.acting)])
-            <= room
-            for moment in self._moments
-        )
+        waits = np.array([sum(n * self._held[k] for k, _, n in part) for part in parts])
+        working = np.array([*buffers, 0.0])[self._acting]
+        return bool((self._alive @ kept + self._waiting @ waits + working <= room).all())
 
     def _mix(self, parts: list[tuple[int, int, int]]) -> Mix:
         seconds = sum(n * float(self._frontiers[k].seconds[c]) for k, c, n in parts)

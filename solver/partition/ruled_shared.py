@@ -57,6 +57,14 @@ class RuledSharedProblem(SharedProblem):
         """Whether all splits are tried."""
         return math.comb(len(self._costs.sequence) - 1, self._schedule.depth - 1) <= MOST_SPLITS
 
+    def _splits_are_few(self) -> bool:
+        """Few splits are all simulated; a rule's blocks choose nothing that could be bounded."""
+        return False
+
+    def _promising(self, plans: list[tuple[Cut, ...]]) -> list[tuple[Cut, ...]]:
+        """All: a rule's recompute has no bound of its own."""
+        return plans
+
     def _improve(self, deadline: float) -> None:
         """All splits where they are few, else from the first ones on."""
         if not self._is_small():

@@ -22,6 +22,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -30,18 +31,33 @@ from solver.partition.candidates import Bools, Candidates, Cut, Index, least_bot
 from solver.partition.device_chains import device_chains, mean_chain
 from solver.partition.device_menu import DeviceMenu
 from solver.partition.even import even_split
+from solver.partition.few_splits import FewSplits, splits_count
 from solver.partition.free_menu import FreeMenu
 from solver.partition.menu import Mix
 from solver.partition.outcome import EXACT, MOST_ROUNDS, Dominated, Infeasible, Partition
+from solver.partition.priced_paths import PricedPath, Prices
 from solver.partition.program import program_unit
 from solver.partition.runs import run_totals, signatures
 from solver.partition.shared_program import SharedModel
+from solver.partition.split_bounds import SplitBounds
 from solver.recompute.frontier import Frontier, frontier_of
 from solver.schedules import Schedule, StageTimes, critical_path, schedule_graph, simulate
 from solver.schedules.moments import moments
 
 SMALL = 2_000
 """Runs times choices up to which everything is decided by the program."""
+
+MOST_SPLITS = 50_000
+"""Splits up to which every one is bounded."""
+
+TOGETHER = 4
+"""Splits that are simulated at once."""
+
+MOST_TURNS = 6
+"""Turns of simulating splits and adding their critical paths."""
+
+MOST_MOVES = 16
+"""Moved splits that are simulated in one step."""
 
 REACH = 4
 """Stages over which a block may be passed on in one move."""
@@ -81,6 +97,7 @@ class SharedProblem:
         self._best: tuple[float, Plan | None] = (math.inf, None)
         self._rows = device_chains(schedule)
         self._rounds = 0
+        self._engine = "moves"
         self._menus: list[DeviceMenu] | None = None
         self.most_plans = math.inf
         self._tried = 0
@@ -96,7 +113,7 @@ class SharedProblem:
     def solve(
         self,
         *,
-        relative_gap: float = 1e-4,  # noqa: ARG002 - small cases are solved to the end anyway
+        relative_gap: float = 1e-4,
         time_limit_seconds: float = 30.0,
         cutoff: float = math.inf,
     ) -> Partition | Infeasible | Dominated:
@@ -106,10 +123,16 @@ class SharedProblem:
             return self._shortfall(deadline)
         if self.bound >= cutoff:
             return Dominated(self.bound)
-        self._improve(deadline)
         root = self.bound - self._costs.fixed_seconds
-        whole = self._is_small()
-        proved = self._add_rows(deadline, cutoff) if whole else root
+        self._improve(deadline)
+        proved = root
+        if self._is_small():
+            proved = self._add_rows(deadline, cutoff)
+            self._engine = "highs" if self._rounds else "moves"
+        elif self._splits_are_few() and not math.isfinite(self.most_plans):
+            self._engine = "splits"
+            proved = self._try_all(deadline, relative_gap)
+            self._improve(deadline)
         makespan, plan = self._best
         lower = max(root, min(proved, makespan))
         if plan is None:
@@ -125,7 +148,7 @@ class SharedProblem:
             lower_bound=min(lower, makespan + self._costs.fixed_seconds),
             rows=len(self._rows),
             rounds=self._rounds,
-            engine="highs" if self._rounds else "moves",
+            engine=self._engine,
         )
 
     def first_makespan(self) -> float | None:
@@ -148,12 +171,90 @@ class SharedProblem:
         copies = schedule.stages // schedule.depth
         counts = [copies * costs.sequence.count(kind) for kind in range(len(costs.blocks))]
         states = sum(n * block.states.total for n, block in zip(counts, costs.blocks, strict=True))
-        # All devices as one: their capacities add up, their reserved bytes as well.
+        # All devices as one: their capacities add up, their reserved bytes as well. Buffers count
+        # on the stage that acts only, so none is counted here.
+        bare = FreeMenu(
+            replace(
+                costs, blocks=tuple(replace(block, working_bytes=0.0) for block in costs.blocks)
+            ),
+            tuple(
+                replace(front, rebuilt=np.zeros_like(front.rebuilt))
+                for front in self._menu.frontiers
+            ),
+        )
         others = (schedule.devices - 1) * (costs.capacity_bytes - costs.reserved_bytes)
         flight = np.array([max(alive, 1e-9)])
-        return float(self._menu.bounds(np.array([counts]), np.array([states - others]), flight)[0])
+        return float(bare.bounds(np.array([counts]), np.array([states - others]), flight)[0])
 
     # -- plans ------------------------------------------------------------------------------
+
+    def _splits_are_few(self) -> bool:
+        """Whether every split can be bounded."""
+        few = splits_count(len(self._costs.sequence), self._schedule.depth) <= MOST_SPLITS
+        return few and bool(self._admitted.all())
+
+    def _try_all(self, deadline: float, relative_gap: float) -> float:
+        """Row by row over all splits: simulate those of least bound, add their critical paths.
+
+        The least bound of any split at the end is a bound of every plan.
+        """
+        schedule = self._schedule
+        splits = FewSplits(self._costs.sequence, schedule.depth)
+        bounds = np.max([splits.lengths(path) for path in self._priced()], axis=0)
+        untried = np.ones(len(splits), dtype=bool)
+        for _ in range(MOST_TURNS):
+            reach = self._best[0] * (1 - relative_gap)
+            open_bounds = np.where(untried, bounds, math.inf)
+            some = np.argpartition(open_bounds, min(TOGETHER, len(splits)) - 1)[:TOGETHER]
+            some = some[open_bounds[some] < reach]
+            if not len(some) or time.monotonic() > deadline:
+                break
+            untried[some] = False
+            for path in self._simulated([splits.cuts(int(at)) for at in some]):
+                np.maximum(bounds, splits.lengths(path), out=bounds)
+        return float(bounds.min())
+
+    def _priced(self) -> list[PricedPath]:
+        """The rows so far, at the prices that bound the best plan best."""
+        if self._best[1] is None:
+            return [self._prices.free(path) for path in self._rows]
+        counts = self._counts_of(self._best[1][0])
+        return [self._prices.priced(p, self._prices.best(p, counts)) for p in self._rows]
+
+    def _counts_of(self, cuts: tuple[Cut, ...]) -> Index:
+        return self._signatures.counts[[self._signatures.of_run[cut] for cut in cuts]]
+
+    def _simulated(self, splits: list[tuple[Cut, ...]]) -> list[PricedPath]:
+        """Simulate splits, keep the best plan, and give their critical paths that are new."""
+        schedule = self._schedule
+        copies = schedule.stages // schedule.depth
+        made = [self._with_mixes(cuts * copies) for cuts in splits]
+        plans = [plan for plan in made if plan is not None]
+        if not plans:
+            return []
+        self._rounds += 1
+        simulation = simulate(schedule_graph(schedule), self._stage_times(plans))
+        at = int(np.argmin(simulation.makespan))
+        if simulation.makespan[at] < self._best[0] * (1 - EXACT):
+            self._best = (float(simulation.makespan[at]), plans[at])
+        found = []
+        for candidate, (cuts, _) in enumerate(plans):
+            path = critical_path(simulation, candidate)
+            if path not in self._rows:
+                self._rows.append(path)
+                price = self._prices.best(path, self._counts_of(cuts))
+                found.append(self._prices.priced(path, price))
+        return found
+
+    @cached_property
+    def _prices(self) -> Prices:
+        return Prices(self._costs, self._menu.frontiers, self._schedule)
+
+    @cached_property
+    def _split_bounds(self) -> SplitBounds:
+        return SplitBounds(
+            self._costs, self._menu.frontiers, self._schedule, self._signatures, self._totals
+        )
 
     def _improve(self, deadline: float) -> None:
         """Even and level cuts first; then single cuts moved by a block while that helps.
@@ -165,13 +266,23 @@ class SharedProblem:
         self._quick = False
 
     def _move_blocks(self, deadline: float) -> None:
-        self._try(self._first_cuts())
+        if self._best[1] is None:
+            self._try(self._first_cuts())
         while self._best[1] is not None and time.monotonic() < deadline:
             if self._tried >= self.most_plans:
                 return
             cuts = self._best[1][0][: self._schedule.depth]
-            if not self._try(_moved(cuts)):
+            if not self._try(self._promising(_moved(cuts))):
                 return
+
+    def _promising(self, plans: list[tuple[Cut, ...]]) -> list[tuple[Cut, ...]]:
+        """Of many plans those of least bound, and none whose bound says that it is no better."""
+        if self._quick or len(plans) <= MOST_MOVES:
+            return plans
+        edges = np.array([[0, *(stop for _, stop in cuts)] for cuts in plans])
+        bounds = self._split_bounds.bounds(edges)
+        best = np.argsort(bounds, kind="stable")[:MOST_MOVES]
+        return [plans[at] for at in best if bounds[at] < self._best[0]]
 
     def _first_cuts(self) -> list[tuple[Cut, ...]]:
         """Cuts of even layers, of level loads, and of even blocks."""

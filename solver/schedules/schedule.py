@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import IntEnum
+from functools import cached_property
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -89,7 +90,16 @@ class Schedule(ABC):
 
     def stages_of(self, device: int) -> list[int]:
         """The stages on a device, in model order."""
-        return [stage for stage in range(self.stages) if self.device(stage) == device]
+        return list(self._placed[device])
+
+    @cached_property
+    def _placed(self) -> tuple[tuple[int, ...], ...]:
+        """The stages of every device."""
+        places = [self.device(stage) for stage in range(self.stages)]
+        held: list[list[int]] = [[] for _ in range(self.devices)]
+        for stage, place in enumerate(places):
+            held[place].append(stage)
+        return tuple(map(tuple, held))
 
     @abstractmethod
     def order(self, device: int) -> Order:
