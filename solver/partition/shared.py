@@ -102,6 +102,7 @@ class SharedProblem:
         self.most_plans = math.inf
         self._tried = 0
         self._quick = False
+        self._moved_before = False
         recompute = self._least_recompute()
         self.bound = mean_chain(costs, schedule, recompute) + costs.fixed_seconds
 
@@ -266,8 +267,9 @@ class SharedProblem:
         self._quick = False
 
     def _move_blocks(self, deadline: float) -> None:
-        if self._best[1] is None:
+        if not self._moved_before:
             self._try(self._first_cuts())
+        self._moved_before = True
         while self._best[1] is not None and time.monotonic() < deadline:
             if self._tried >= self.most_plans:
                 return

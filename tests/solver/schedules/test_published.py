@@ -128,6 +128,7 @@ def test_orders_are_those_that_the_check_has_written_out_for_itself() -> None:
             assert [(letters[Work(w)], s, m) for w, s, m in order] == written
 
 
+@pytest.mark.slow
 def test_zb_v_runs_in_the_order_of_pytorch() -> None:
     """``ScheduleZBVZeroBubble`` of torch.distributed.pipelining, by its own calculation."""
     pytorch = pytest.importorskip("torch.distributed.pipelining.schedules")
