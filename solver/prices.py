@@ -40,7 +40,7 @@ def prices(costs: PipelineCosts, layout: Layout, iteration_seconds: float) -> li
     found = []
     for restricted in _restrictions(costs, layout):
         outcome = search(
-            listed((layout,)),
+            listed((layout,), (costs.micro_batches,)),
             lambda _: costs,
             lambda _layout, _costs, restricted=restricted: restricted.regimes,  # type: ignore[misc]
             relative_gap=1e-4,

@@ -105,7 +105,7 @@ def test_one_choice_for_the_model_equals_exhaustive_search(seed: int) -> None:
     stages = 2 + seed % 2
     costs = random_costs(seed, stages, most_ops=2)
     outcome = search(
-        listed((layout_of(stages),)),
+        listed((layout_of(stages),), (costs.micro_batches,)),
         lambda _: costs,
         lambda _, own: policy_regimes(own, Recompute(choice_per=ChoicePer.MODEL)),
         relative_gap=1e-9,
