@@ -14,6 +14,7 @@ RUN useradd --system --uid 10001 --home-dir /data --create-home stagecut
 COPY --from=build /opt/stagecut /opt/stagecut
 ENV PATH=/opt/stagecut/bin:$PATH \
     PYTHONUNBUFFERED=1 \
+    STAGECUT_LOG_FORMAT=json \
     STAGECUT_DATABASE_URL=sqlite:////data/stagecut.db
 USER stagecut
 WORKDIR /data

@@ -14,6 +14,7 @@ from service.access.gate import Gate, GateMiddleware
 from service.access.opening import ensure_a_key
 from service.jobs import engine
 from service.migrate import migrate
+from service.operations.observed import Observed
 from service.pages import site
 from service.routes import (
     batches,
@@ -34,6 +35,7 @@ from service.version import VERSION
 def create_app(settings: Settings | None = None) -> FastAPI:
     """The application, with settings from the environment unless given."""
     in_use = settings or Settings()
+    traced = in_use.traces_url is not None
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -56,11 +58,18 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        telemetry={
+            "tracing": traced,
+            "operation_spans": traced,
+            "metrics": False,
+            "logs": False,
+        },
     )
     app.state.settings = in_use
     app.state.gate = Gate(in_use)
     app.state.sightings = Sightings()
     app.add_middleware(GateMiddleware, gate=app.state.gate)
+    app.add_middleware(Observed)
     error_handlers.install(app)
     for route in (
         plans,

@@ -190,11 +190,16 @@ def serve(
 
 
 @app.command()
-def worker() -> None:
+def worker(
+    metrics_port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Serve Prometheus metrics there.")
+    ] = None,
+) -> None:
     """Work on accepted plans beside a service on PostgreSQL; any number may run."""
     from service.worker import run
 
-    run()
+    with problems_as_exit_status(False):
+        run(metrics_port)
 
 
 @app.command()

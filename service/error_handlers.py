@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
+from service.operations.logs import request_id
 from service.problems import (
     MEDIA_TYPE,
     FieldProblem,
@@ -33,9 +34,10 @@ def install(app: FastAPI) -> None:
 
 
 def response(problem: Problem, headers: dict[str, str] | None = None) -> Response:
-    """The problem as an HTTP response."""
+    """The problem as an HTTP response, with the id of its request."""
+    known = problem.model_copy(update={"request_id": request_id.get()})
     return Response(
-        problem.to_json(), status_code=problem.status, headers=headers, media_type=MEDIA_TYPE
+        known.to_json(), status_code=problem.status, headers=headers, media_type=MEDIA_TYPE
     )
 
 
@@ -110,5 +112,6 @@ async def _unexpected(request: Request, error: Exception) -> Response:
             "The service failed",
             "The service met an error that it did not expect; it is in its log.",
             hint="Try again; report it if it happens again.",
-        )
+        ),
+        {"X-Request-ID": request_id.get() or ""},
     )

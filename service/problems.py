@@ -46,7 +46,8 @@ class FieldProblem(BaseModel):
 
 
 class Problem(BaseModel):
-    """A problem document (RFC 9457); ``field``, ``hint`` and ``errors`` are ours."""
+    """A problem document (RFC 9457); ``field``, ``hint``, ``errors`` and ``request_id``
+    are ours."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -58,6 +59,9 @@ class Problem(BaseModel):
     hint: str | None = Field(default=None, description="The way out.")
     errors: list[FieldProblem] = Field(
         default_factory=list, description="Every field at fault, when there are several."
+    )
+    request_id: str | None = Field(
+        default=None, description="The request's id, as in `X-Request-ID` and in the logs."
     )
 
     def __str__(self) -> str:

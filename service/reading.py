@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Mapping
 from math import isfinite
 from typing import Any, TypeVar
@@ -15,7 +17,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def parse(text: bytes) -> JsonValue:
-    """The JSON value that ``text`` holds.
+    """The JSON value that ``text`` holds; each key stands once in its object.
 
     Raises:
         ProblemError: Not UTF-8, not JSON, nested too deeply, NaN, or a number out of range (400).
@@ -32,6 +34,17 @@ def parse(text: bytes) -> JsonValue:
                 hint="Send one JSON object, encoded as UTF-8, without NaN or Infinity.",
             )
         ) from None
+    twice = _repeated_key(text)
+    if twice is not None:
+        raise ProblemError(
+            problem(
+                400,
+                "not-json",
+                "The input is not JSON",
+                f"The key {twice[:100]!r} stands twice in one object.",
+                hint="Give each field once.",
+            )
+        )
     endless = _endless_number(value)
     if endless is not None:
         raise ProblemError(
@@ -69,6 +82,19 @@ def _whole(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _whole(item) for key, item in value.items()}
     return [_whole(item) for item in value] if isinstance(value, list) else value
+
+
+def _repeated_key(text: bytes) -> str | None:
+    """A key that stands twice in one object; which of the two was meant cannot be known."""
+    found: list[str] = []
+
+    def pairs(members: list[tuple[str, object]]) -> None:
+        if len(members) > 1 and len({key for key, _ in members}) < len(members):
+            counts = Counter(key for key, _ in members)
+            found.extend(key for key, count in counts.items() if count > 1)
+
+    json.loads(text, object_pairs_hook=pairs)
+    return found[0] if found else None
 
 
 def _endless_number(value: JsonValue) -> str | None:

@@ -16,6 +16,7 @@ from service.client import Client
 from service.console.answers import page
 from service.console.progress import ProgressLine
 from service.migrate import migrate
+from service.operations import logs, traces
 from service.problems import ProblemError
 from service.settings import Settings
 from service.store import Store
@@ -41,6 +42,9 @@ def serve(host: str, port: int, first: PlanRequest | None = None) -> None:
     ``first`` is planned over HTTP as soon as the service is up, and shown.
     """
     settings = resolved(Settings(), host)
+    logs.configure(settings.log_level, settings.log_format)
+    if settings.traces_url is not None:
+        traces.send_to(settings.traces_url)
     if settings.access == "required":
         _see_that_there_is_a_key(settings)
     server = _Server(
@@ -51,7 +55,7 @@ def serve(host: str, port: int, first: PlanRequest | None = None) -> None:
             timeout_graceful_shutdown=5,
             access_log=False,
             server_header=False,
-            log_level="warning",
+            log_config=None,
         )
     )
     threading.Thread(target=_greet, args=(server, first), daemon=True).start()

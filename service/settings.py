@@ -108,6 +108,17 @@ class Settings(BaseSettings):
     oidc_tenant_claim: str = Field(
         default="tenant", description="The claim that names the tenant of a token."
     )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="What is logged; `info` has a line for every request."
+    )
+    log_format: Literal["text", "json"] = Field(
+        default="text", description="Lines for people, or a JSON object on each."
+    )
+    traces_url: str | None = Field(
+        default=None,
+        description="OTLP/HTTP endpoint for OpenTelemetry traces, such as"
+        " `http://collector:4318/v1/traces`; needs `stagecut[traces]`.",
+    )
     event_silence_seconds: Seconds = Field(
         default=15.0,
         description="An event stream without news says so this often, so that nobody closes it.",

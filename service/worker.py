@@ -8,15 +8,21 @@ import signal
 import sys
 
 from service.jobs import engine
+from service.operations import logs, metrics, traces
 from service.settings import Settings
 from service.store import Store
 
 
-def run() -> None:
+def run(metrics_port: int | None = None) -> None:
     """Work until told to stop; running jobs are handed back."""
     settings = Settings()
+    logs.configure(settings.log_level, settings.log_format)
+    if settings.traces_url is not None:
+        traces.send_to(settings.traces_url)
     if not settings.shared:
         sys.exit("stagecut worker needs PostgreSQL: set STAGECUT_DATABASE_URL=postgresql://...")
+    if metrics_port is not None:
+        metrics.serve(metrics_port)
     asyncio.run(_until_stopped(settings))
 
 

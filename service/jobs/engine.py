@@ -9,7 +9,7 @@ import socket
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 from anyio import to_thread
@@ -23,7 +23,7 @@ from service.jobs.runner import Runner
 from service.jobs.watch import Watch
 from service.retention import prune
 from service.settings import Settings
-from service.store import Store, jobs
+from service.store import Store, jobs, workers
 
 _SWEEP_SECONDS = 2.0
 _SWEEP_LENGTH = 1000
@@ -73,10 +73,13 @@ async def _working(
 ) -> AsyncIterator[None]:
     pool = _pool(settings, settings.solver_processes)
     await pool.warm()
-    runner = Runner(store, pool, settings, watch, _worker_name())
+    name = _worker_name()
+    runner = Runner(store, pool, settings, watch, name)
+    await to_thread.run_sync(_say_alive, store, name)
     works: dict[str, Callable[[], Awaitable[None]]] = {
         "queue": lambda: queue.run(runner.execute),
         "sweep": lambda: _sweep(store, queue, settings),
+        "presence": lambda: _presence(store, name),
     }
     if settings.retention_days is not None:
         works["pruning"] = partial(_prune, store, settings.retention_days)
@@ -85,6 +88,25 @@ async def _working(
             yield
     finally:
         await pool.close()
+        with suppress(DBAPIError):
+            await to_thread.run_sync(_say_gone, store, name)
+
+
+async def _presence(store: Store, name: str) -> None:
+    """Say again and again that this process works."""
+    while True:
+        await to_thread.run_sync(_say_alive, store, name)
+        await asyncio.sleep(workers.SILENCE_SECONDS / 4)
+
+
+def _say_alive(store: Store, name: str) -> None:
+    with store.writing() as session:
+        workers.seen(session, name, time.time())
+
+
+def _say_gone(store: Store, name: str) -> None:
+    with store.writing() as session:
+        workers.gone(session, name)
 
 
 @asynccontextmanager

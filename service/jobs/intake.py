@@ -19,6 +19,7 @@ from service.jobs.pool import Outcome, SolverDied, SolverPool
 from service.jobs.queue import Queue
 from service.jobs.terms import USUAL, Terms
 from service.jobs.watch import Watch
+from service.operations.metrics import ANSWERS
 from service.problems import Problem, ProblemError, problem
 from service.settings import Settings
 from service.store import Store, jobs, plans
@@ -28,6 +29,7 @@ from service.store.tables import PlanRow
 from solver.identity import SOLVER_VERSION, plan_id
 from solver.request import PlanRequest, canonical
 
+_FROM_STORE, _JOINED, _ACCEPTED = map(ANSWERS.labels, ("store", "joined", "accepted"))
 _LONGEST_CHUNK = 16
 _FEWEST_CHUNKS = 8  # so that a few solves do not wait for one another
 
@@ -80,8 +82,11 @@ class Intake:
             ProblemError: The request cannot be planned; nothing is stored.
         """
         stored = await self.find(asked.plan_id)
-        if stored is None or stored.answer is None:
-            under_way = stored is not None and not stored.finished
+        under_way = stored is not None and not stored.finished
+        if stored is not None and stored.answer is not None:
+            _FROM_STORE.inc()
+        else:
+            (_JOINED if under_way else _ACCEPTED).inc()
             stored = await self._accepted(asked, terms, checked=under_way)
         if not stored.finished and wait_seconds > 0:
             await self._watch.wait(asked.plan_id, wait_seconds)

@@ -10,18 +10,21 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from anyio import to_thread
+from opentelemetry import trace
 from sqlalchemy.exc import DBAPIError
 
 from service.jobs import results
 from service.jobs.hold import Hold
 from service.jobs.pool import SolverDied, SolverPool
 from service.jobs.watch import Watch
+from service.operations.metrics import GAP, SOLVE_SECONDS
 from service.settings import Settings
 from service.store import Store, plans
 from service.store.jobs import Claim
 from solver.request import PlanRequest
 
 _PATIENCE_SECONDS = 120.0
+_tracer = trace.get_tracer("stagecut")
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -62,6 +65,7 @@ class Runner:
     async def _run(self, claim: Claim, hold: Hold) -> None:
         """Solve until there is a result, the job is taken away, or its deadline passes."""
         progress: dict[str, Any] = {}
+        began = time.perf_counter()
         solve = asyncio.create_task(self._solve(claim, progress))
         try:
             while hold.has(claim) and not solve.done():
@@ -73,7 +77,9 @@ class Runner:
                 if hold.has(claim) and hold.is_overdue(claim) and not solve.done():
                     return hold.note(claim, results.deadline_passed())
             if hold.has(claim):
-                hold.note(claim, solve.result())
+                result = solve.result()
+                hold.note(claim, result)
+                _measure(claim, result, time.perf_counter() - began)
         except Exception:
             _log.exception("Job %s could not be run", claim.job_id)
             hold.drop(claim)
@@ -84,6 +90,10 @@ class Runner:
         most = self._settings.max_attempts
         if claim.attempts > most:
             return results.given_up("Its worker ended each time", most)
+        with _tracer.start_as_current_span("solve", attributes={"stagecut.plan": claim.plan_id}):
+            return await self._tried(claim, progress, most)
+
+    async def _tried(self, claim: Claim, progress: dict[str, Any], most: int) -> plans.Result:
         request, seconds = await to_thread.run_sync(self._assignment, claim)
         reason = ""
         for attempt in range(claim.attempts, most + 1):
@@ -127,3 +137,15 @@ class Runner:
                     raise
                 _log.warning("The database does not answer, trying again: %s", error)
                 await asyncio.sleep(1.0)
+
+
+def _measure(claim: Claim, result: plans.Result, seconds: float) -> None:
+    SOLVE_SECONDS.labels(result.status).observe(seconds)
+    if result.gap is not None:
+        GAP.observe(result.gap)
+    _log.info(
+        "Plan %s %s",
+        claim.plan_id,
+        result.status,
+        extra={"seconds": round(seconds, 3), "attempt": claim.attempts},
+    )

@@ -204,3 +204,14 @@ def _changed(session: Session, job_id: int, held_by: str, **values: object) -> b
 def count_of(session: Session, plan_id: str) -> int:
     """Jobs that there were for the plan, over or not."""
     return session.scalar(select(func.count()).where(JobRow.plan_id == plan_id)) or 0
+
+
+def in_flight_counts(session: Session) -> tuple[dict[str, int], float | None]:
+    """Jobs in flight by status, and when the one was accepted that waits longest."""
+    rows = session.execute(
+        select(JobRow.status, func.count(), func.min(JobRow.created_at))
+        .where(JobRow.status.in_(IN_FLIGHT))
+        .group_by(JobRow.status)
+    ).all()
+    counts = {status: count for status, count, _ in rows}
+    return counts, next((oldest for status, _, oldest in rows if status == "queued"), None)

@@ -163,3 +163,12 @@ class AskRow(Base):
     )
     key_id: Mapped[str] = mapped_column(String(100))
     asked_at: Mapped[float] = mapped_column(Double)
+
+
+class WorkerRow(Base):
+    """A process that solves, and when it last said so."""
+
+    __tablename__ = "workers"
+
+    name: Mapped[str] = mapped_column(String(100), primary_key=True)
+    seen_at: Mapped[float] = mapped_column(Double)

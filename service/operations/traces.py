@@ -1,0 +1,34 @@
+"""OpenTelemetry traces, where a setting says where to send them."""
+
+from __future__ import annotations
+
+from service.problems import ProblemError, problem
+from service.version import VERSION
+
+
+def send_to(url: str) -> None:
+    """Send this process's spans to an OTLP/HTTP endpoint, in batches.
+
+    Raises:
+        ProblemError: The packages that can are not installed.
+    """
+    try:
+        from opentelemetry import trace
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError:
+        raise ProblemError(
+            problem(
+                503,
+                "no-tracing",
+                "Traces cannot be sent",
+                "STAGECUT_TRACES_URL is set, and the packages that send traces are not installed.",
+                hint="Install stagecut[traces].",
+            )
+        ) from None
+    resource = Resource.create({"service.name": "stagecut", "service.version": VERSION})
+    provider = TracerProvider(resource=resource)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=url)))
+    trace.set_tracer_provider(provider)
