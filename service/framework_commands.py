@@ -1,4 +1,4 @@
-"""``stagecut export``: plans in the words of the frameworks that run them."""
+"""``stagecut export`` and ``rehearse``: plans in frameworks' words, and run for real."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ RequestFile = Annotated[
 def add_to(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command()(export)
+    app.command()(rehearse)
 
 
 def export(
@@ -50,3 +51,24 @@ def export(
             show(shown(files))
         for note in files.export.notes:
             sys.stderr.write(f"stagecut: {note}\n")
+
+
+def rehearse(
+    plan: PlanName,
+    layers: Annotated[int, typer.Option(min=1, max=256, help="Layers to run at most.")] = 12,
+    micro_batches: Annotated[int, typer.Option(min=1, max=256, help="Likewise.")] = 8,
+    hidden: Annotated[
+        int, typer.Option(min=32, max=4096, help="Width of the small model, a multiple of 32.")
+    ] = 128,
+    repeats: Annotated[int, typer.Option(min=1, max=100, help="Iterations; median.")] = 3,
+    as_json: AsJson = False,
+    store: StoreUrl = None,
+    server: ServerUrl = None,
+) -> None:
+    """Run a plan for real on a small model, one CPU process per pipeline device (needs PyTorch)."""
+    from service.console.rehearsals import as_document, page
+    from service.rehearsing import rehearsed
+
+    with problems_as_exit_status(as_json):
+        found = rehearsed(plan, layers, micro_batches, hidden, repeats, store=store, server=server)
+        show(as_document(found) if as_json else page(found))

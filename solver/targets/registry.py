@@ -12,6 +12,7 @@ from solver.targets.megatron import MegatronLM
 from solver.targets.megatron_bridge import MegatronBridge
 from solver.targets.mindformers import MindFormers
 from solver.targets.mindspeed import MindSpeed
+from solver.targets.pytorch import PyTorch
 from solver.targets.target import Target
 from solver.targets.torchtitan import Torchtitan
 
@@ -26,6 +27,7 @@ TARGETS: dict[str, Target] = {
         Torchtitan(),
         ColossalAI(),
         Galvatron(),
+        PyTorch(),
     )
 }
 """Every framework that a plan can be made or written for."""
