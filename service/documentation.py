@@ -90,7 +90,7 @@ def install(app: FastAPI) -> None:
     @app.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> HTMLResponse:
         root = request.scope.get("root_path", "")
-        return get_swagger_ui_html(
+        page = get_swagger_ui_html(
             openapi_url=f"{root}/openapi.json",
             title="Stagecut API",
             swagger_js_url=f"{root}{_ASSETS_URL}/swagger-ui-bundle.js",
@@ -98,6 +98,7 @@ def install(app: FastAPI) -> None:
             swagger_favicon_url=f"{root}{_ASSETS_URL}/favicon.png",
             swagger_ui_parameters={"docExpansion": "list", "tryItOutEnabled": True},
         )
+        return HTMLResponse(bytes(page.body).decode().replace("<body>", _way_back(root), 1))
 
     @app.get("/redoc", include_in_schema=False)
     async def redoc(request: Request) -> HTMLResponse:
@@ -109,6 +110,25 @@ def install(app: FastAPI) -> None:
             redoc_favicon_url=f"{root}{_ASSETS_URL}/favicon.png",
             with_google_fonts=False,
         )
+
+
+def _way_back(root: str) -> str:
+    """The beginning of the API page's body: links to the other pages, and the system's colours."""
+    return f"""<body>
+<script>
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const follow = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+follow();
+dark.addEventListener("change", follow);
+</script>
+<style>
+nav.back {{ font: 15px system-ui, sans-serif; max-width: 1460px; margin: 0 auto; }}
+nav.back {{ padding: 12px 20px; }}
+nav.back a {{ color: #0172ad; margin-right: 18px; }}
+html.dark-mode nav.back a {{ color: #79c0ff; }}
+</style>
+<nav class="back" aria-label="Site"><a href="{root}/">Stagecut: make a plan</a>
+<a href="{root}/guides">Guides</a><a href="{root}/redoc">The same to read</a></nav>"""
 
 
 def _described(app: FastAPI) -> dict[str, Any]:

@@ -25,5 +25,6 @@ def page(plans: Mapping[str, ShownPlan], missing: list[str], recent: list[Recent
         missing=missing,
         groups=compare(list(plans.values())) if len(plans) > 1 else [],
         strips=strips,
+        legend=list(dict.fromkeys(part for strip in strips.values() for part in strip.legend)),
         recent=[plan for plan in recent if plan.status == "succeeded"],
     )

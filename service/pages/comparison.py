@@ -64,7 +64,7 @@ def _results(plans: Sequence[ShownPlan]) -> list[Line]:
         ),
         _ranked("Utilisation", plans, lambda p: p.plan.model_flops_utilization, percent, max),
         _ranked("Peak memory", plans, lambda p: p.plan.peak_memory_bytes, size, None),
-        _ranked("Proved gap", plans, lambda p: p.plan.gap, words.gap, None),
+        _ranked("Proved gap", plans, lambda p: p.plan.gap, words.gap, None, changes=False),
     ]
     return [line for line in lines if any(cell.text != "—" for cell in line.cells)]
 
@@ -87,6 +87,8 @@ def _ranked(
     read: _Read,
     write: Callable[[float], str],
     best: Callable[[list[float]], float] | None,
+    *,
+    changes: bool = True,
 ) -> Line:
     values = [read(shown) for shown in plans]
     known = [value for value in values if value is not None]
@@ -94,15 +96,15 @@ def _ranked(
     texts = ["—" if value is None else write(value) for value in values]
     differs = len(set(texts)) > 1
     first = values[0]
-    changes = [
-        "" if value is None or not first or value == first else _change(value / first - 1.0)
+    against_first = [
+        "" if not (changes and value and first) or value == first else _change(value / first - 1.0)
         for value in values
     ]
     return Line(
         name,
         [
             Cell(text, change, best=differs and value is not None and value == top)
-            for text, change, value in zip(texts, changes, values, strict=True)
+            for text, change, value in zip(texts, against_first, values, strict=True)
         ],
         differs,
     )

@@ -30,7 +30,7 @@ def test_a_page_names_no_foreign_host_and_its_assets_are_here(
 ) -> None:
     text = client.get(page).text
     assert "//" not in re.sub(r"<!--.*?-->|/\*.*?\*/", "", text.replace("// ", ""))
-    assets = re.findall(r'(?:src|href)="([^"]+)"', text)
+    assets = re.findall(r'<(?:script|img|link)\b[^>]* (?:src|href)="([^"]+)"', text)
     assert len(assets) >= 2
     for asset in assets:
         response = client.get(asset)
