@@ -14,8 +14,9 @@ from solver.costs.pipeline import Block, PipelineCosts
 from solver.partition.menu import Mix
 from solver.partition.outcome import Dominated, Infeasible, Partition
 from solver.partition.solve import PartitionProblem
-from solver.schedules import StageTimes, schedule_graph, simulate
+from solver.schedules import StageTimes, make_schedule, schedule_graph, simulate
 from tests.solver.partition.samples import free_menu, pipeline, solved
+from tests.solver.random_costs import random_costs
 
 seeds = st.integers(0, 100_000)
 examples = settings(max_examples=40, deadline=None)
@@ -221,3 +222,68 @@ def test_no_time_to_solve_still_gives_a_bound_that_holds() -> None:
             best = makespan(costs, seed)
             assert found.lower_bound <= best * (1 + 1e-9)
             assert found.makespan >= best * (1 - 1e-9)
+
+
+def zero_bubble(costs: PipelineCosts, stages: int) -> float:
+    """The optimum under ZB-H1; infinite if nothing fits."""
+    found = solved(costs, make_schedule("zb-h1", stages, costs.micro_batches))
+    return math.inf if found is None else found.makespan
+
+
+@st.composite
+def late_pipelines(draw: st.DrawFn) -> tuple[PipelineCosts, int]:
+    """Costs whose backwards may be split, and a number of stages."""
+    stages = draw(st.integers(1, 4))
+    return random_costs(draw(seeds), stages, late_weights=True), stages
+
+
+few = settings(max_examples=25, deadline=None)
+
+
+@given(pipeline=late_pipelines(), more=st.floats(1.0, 3.0))
+@few
+def test_more_memory_is_never_slower_with_late_gradients(
+    pipeline: tuple[PipelineCosts, int], more: float
+) -> None:
+    costs, stages = pipeline
+    roomier = replace(costs, capacity_bytes=costs.capacity_bytes * more)
+    assert zero_bubble(roomier, stages) <= zero_bubble(costs, stages) * (1 + 1e-9)
+
+
+@given(pipeline=late_pipelines(), unit=st.sampled_from([1e-3, 7.0, 1e4]))
+@few
+def test_the_unit_of_time_scales_the_makespan_with_late_gradients(
+    pipeline: tuple[PipelineCosts, int], unit: float
+) -> None:
+    costs, stages = pipeline
+
+    def scaled(block: Block) -> Block:
+        whole = _in_units_of(block, unit)
+        ops = (replace(op, weight_seconds=op.weight_seconds * unit) for op in whole.ops)
+        return replace(whole, ops=tuple(ops))
+
+    other = replace(
+        costs,
+        blocks=tuple(map(scaled, costs.blocks)),
+        send_seconds=costs.send_seconds * unit,
+    )
+    assert zero_bubble(other, stages) == pytest.approx(zero_bubble(costs, stages) * unit, rel=1e-8)
+
+
+@given(pipeline=late_pipelines(), name=st.sampled_from(["1f1b", "gpipe", "zb-h1"]))
+@few
+def test_a_finer_granularity_is_never_slower(
+    pipeline: tuple[PipelineCosts, int], name: str
+) -> None:
+    """Where stages may only hold even numbers of blocks there are fewer cuts."""
+    costs, stages = pipeline
+    if len(costs.sequence) % 2 or len(costs.sequence) < 2 * stages:
+        return
+    schedule = make_schedule(name, stages, costs.micro_batches)
+    coarse = PartitionProblem(
+        costs, free_menu(costs), schedule, lambda counts: counts.sum(axis=1) % 2 == 0
+    ).solve()
+    if isinstance(coarse, Partition):
+        fine = solved(costs, schedule)
+        assert fine is not None
+        assert fine.makespan <= coarse.makespan * (1 + 1e-9)
