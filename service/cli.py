@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service import cluster_commands, framework_commands, key_commands
+from service import cluster_commands, framework_commands, key_commands, store_commands
 from service.command_line import (
     FAILED,
     INFEASIBLE,
@@ -42,6 +42,7 @@ app = typer.Typer(
 app.add_typer(cluster_commands.app)
 framework_commands.add_to(app)
 app.add_typer(key_commands.app, name="keys")
+app.add_typer(store_commands.app, name="store")
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="The request as JSON; - reads stdin.")]
 HtmlFile = Annotated[

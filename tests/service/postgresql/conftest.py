@@ -129,7 +129,7 @@ def free_port() -> int:
         return port
 
 
-def wait_until_up(url: str, seconds: float = 60.0) -> None:
+def wait_until_up(url: str, seconds: float = 180.0) -> None:
     until = time.monotonic() + seconds
     with Client(url, timeout_seconds=5.0) as client:
         while True:
