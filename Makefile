@@ -36,6 +36,7 @@ benchmark: $(VENV)/.installed-dev ## Measure the solver
 
 accuracy: $(VENV)/.installed-dev ## Compare predicted times and memory with published runs
 	$(BIN)/python -m benchmarks.accuracy
+	$(BIN)/python -m benchmarks.memory_accuracy
 
 calibrate: $(VENV)/.installed-dev ## Fit the efficiencies to published runs
 	$(BIN)/python -m benchmarks.calibrate

@@ -84,15 +84,6 @@ def predict(record: Record) -> Prediction:
     )
 
 
-def _on_one_node(record: Record) -> bool:
-    """Half of the devices that the record states: cases named so run on one node of four."""
-    cluster = record["request"]["cluster"]
-    if not record["case"].endswith("_1node") or cluster["nodes"] < 2:
-        return False
-    cluster["nodes"] = 1
-    return True
-
-
 def _with_unfused_attention(record: Record) -> bool:
     """The long-term-support software lacks a deterministic fused attention for some cases."""
     arguments = record["request"]["model"]["megatron_args"]
@@ -104,7 +95,6 @@ def _with_unfused_attention(record: Record) -> bool:
 
 UNEXPLAINED = "not explained"
 READINGS: tuple[tuple[str, Callable[[Record], bool]], ...] = (
-    ("measured on one node of four devices, the record says two", _on_one_node),
     (
         "older software, which ran attention unfused; the flags do not say so",
         _with_unfused_attention,

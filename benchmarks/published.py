@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
@@ -37,6 +37,11 @@ class Published:
     def source(self) -> str:
         """Where it was published."""
         return self.group.split("|")[0].split(":")[0]
+
+    @property
+    def timed(self) -> bool:
+        """Whether its time was published."""
+        return self.seconds is not None
 
     @property
     def states_conditions(self) -> bool:
@@ -83,28 +88,53 @@ class Ranking:
         return self.right / self.pairs if self.pairs else 1.0
 
 
+Pair = tuple[Published, Published]
+
+
 def ranking(runs: Iterable[Published], predicted: Mapping[str, float]) -> Ranking:
-    """Ranking by predicted seconds, within each contest; BLOOM's log, whose software changed on
-    the way, is left out. Layouts that a request cannot tell apart are not a pair.
-    """
+    """Ranking by predicted seconds, within each contest."""
+    contests = _contests(runs)
+    told = [pair for entrants in contests for pair in _pairs(entrants)]
+    right = sum(_as_measured(pair, predicted) for pair in told)
+    regrets = []
+    for entrants in contests:
+        chosen = min(entrants, key=lambda run: predicted[run.identity])
+        regrets.append(_seconds(chosen) / min(map(_seconds, entrants)) - 1.0)
+    return Ranking(len(told), right, mean(regrets) if regrets else 0.0)
+
+
+def misranked(runs: Iterable[Published], predicted: Mapping[str, float]) -> Counter[str]:
+    """In how many wrongly ranked pairs each run stands."""
+    found: Counter[str] = Counter()
+    for entrants in _contests(runs):
+        for pair in _pairs(entrants):
+            if not _as_measured(pair, predicted):
+                found.update(run.identity for run in pair)
+    return found
+
+
+def _contests(runs: Iterable[Published]) -> list[list[Published]]:
+    """Competing layouts; BLOOM's log, whose software changed on the way, is left out."""
     contests: dict[str, list[Published]] = defaultdict(list)
     for run in runs:
         if run.seconds is not None and "bigscience" not in run.source:
             contests[run.contest].append(run)
-    pairs = right = 0
-    regrets = []
-    for entrants in contests.values():
-        if len(entrants) < 2:
-            continue
-        for one, other in combinations(entrants, 2):
-            if one.request == other.request or _close(one, other):
-                continue
-            order = predicted[one.identity] - predicted[other.identity]
-            pairs += 1
-            right += order * (_seconds(one) - _seconds(other)) > 0
-        chosen = min(entrants, key=lambda run: predicted[run.identity])
-        regrets.append(_seconds(chosen) / min(map(_seconds, entrants)) - 1.0)
-    return Ranking(pairs, right, mean(regrets) if regrets else 0.0)
+    return [entrants for entrants in contests.values() if len(entrants) > 1]
+
+
+def _pairs(entrants: list[Published]) -> list[Pair]:
+    """Pairs to tell apart; layouts that a request cannot tell apart are none."""
+    return [
+        (one, other)
+        for one, other in combinations(entrants, 2)
+        if one.request != other.request and not _close(one, other)
+    ]
+
+
+def _as_measured(pair: Pair, predicted: Mapping[str, float]) -> bool:
+    one, other = pair
+    order = predicted[one.identity] - predicted[other.identity]
+    return order * (_seconds(one) - _seconds(other)) > 0
 
 
 def _close(one: Published, other: Published) -> bool:

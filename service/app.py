@@ -13,11 +13,13 @@ from service.access.counter import Sightings
 from service.access.gate import Gate, GateMiddleware
 from service.access.opening import ensure_a_key
 from service.jobs import engine
+from service.jobs.fits import fitting
 from service.migrate import migrate
 from service.operations.observed import Observed
 from service.pages import site
 from service.routes import (
     batches,
+    calibrations,
     clusters,
     devices,
     evaluations,
@@ -44,8 +46,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             if in_use.migrates_at_start:
                 await to_thread.run_sync(migrate, store)
             await to_thread.run_sync(ensure_a_key, store, in_use)
-            async with engine.serving(store, in_use) as intake:
+            async with engine.serving(store, in_use) as intake, fitting(store, in_use) as fits:
                 app.state.store = store
+                app.state.fits = fits
                 app.state.intake = intake
                 yield
         finally:
@@ -77,6 +80,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         exports,
         batches,
         evaluations,
+        calibrations,
         clusters,
         models,
         devices,

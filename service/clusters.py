@@ -18,7 +18,8 @@ from solver.cluster.readers.own import TopologyDocument, read, write
 from solver.cluster.readers.read import read_topology
 from solver.cluster.topology import Topology, merged
 from solver.errors import BadRequest
-from solver.request import PlanRequest, Strict
+from solver.request import PlanRequest
+from solver.strict import Name, Strict
 
 ClusterName = Annotated[str, Field(min_length=1, max_length=100, pattern="^[0-9A-Za-z._-]+$")]
 
@@ -42,7 +43,7 @@ class ClusterImport(Strict):
         max_length=8,
         description="Fabric first; later files fill what it leaves open.",
     )
-    device: request.Name | None = Field(
+    device: Name | None = Field(
         default=None, description="Device of its nodes, where no file says it."
     )
     devices_per_node: Annotated[int, Field(ge=1, le=1024)] | None = Field(

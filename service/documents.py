@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from service.problems import Problem
 from service.store.plans import Standing, StoredPlan
+from solver.calibrations import Calibration
 from solver.cluster.device import Device
 from solver.plan import Export, Plan, Status
 
@@ -90,6 +91,12 @@ class DeviceList(BaseModel):
     """The catalogue of devices."""
 
     devices: list[Device]
+
+
+class CalibrationList(BaseModel):
+    """Calibrations that were fitted here, newest first."""
+
+    calibrations: list[Calibration]
 
 
 class Health(BaseModel):

@@ -28,6 +28,7 @@ from service.clusters import (
     imported,
 )
 from service.documents import (
+    CalibrationList,
     DeviceList,
     ExportList,
     Health,
@@ -38,6 +39,7 @@ from service.documents import (
 )
 from service.problems import Problem
 from service.version import VERSION
+from solver.calibrate.measured import RunsToFit
 from solver.identity import SOLVER_VERSION
 from solver.plan import Evaluation
 from solver.request import PlanRequest
@@ -102,6 +104,9 @@ def _documents() -> Iterator[tuple[type[BaseModel], Any]]:
     yield BatchRequest, example_batch()
     yield BatchDocument, _batch(plan)
     yield Evaluation, sample("evaluation")
+    yield Evaluation, {"calibration": {"name": "h100", "version": "ce2b30290d41", "runs": 142}}
+    yield RunsToFit, sample("runs")
+    yield CalibrationList, {"calibrations": [sample("calibration")]}
     yield Problem, _PROBLEM
     yield PlanList, {"plans": [_summary(plan)], "next": None}
     yield ModelList, {"models": [known_models().models[0].model_dump(mode="json")]}

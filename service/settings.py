@@ -49,6 +49,9 @@ class Settings(BaseSettings):
     evaluation_seconds: Seconds = Field(
         default=60.0, description="After this a check or an evaluation is given up."
     )
+    calibration_seconds: Seconds = Field(
+        default=300.0, description="After this the fit of a calibration is given up."
+    )
     solver_calls_per_process: Count = Field(
         default=500, description="A solver process is replaced after so many calls."
     )

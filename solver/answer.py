@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from solver import plan
 from solver.assess import Assessment, DeviceMemory
+from solver.calibrations import Calibration
 from solver.costs.pipeline import Account, PipelineCosts, Work
 from solver.layouts.layout import Layout
 from solver.layouts.schedules import takes_groups
@@ -48,6 +49,7 @@ def evaluation(
     assessment: Assessment,
     work: Work | None,
     notes: list[str],
+    calibration: Calibration | None = None,
 ) -> plan.Evaluation:
     """The whole evaluation; tokens and utilisation are absent where the model is a profile."""
     seconds = assessment.makespan
@@ -72,7 +74,27 @@ def evaluation(
         pipeline_send_seconds=costs.send_seconds,
         block_kinds=_block_kinds(costs),
         notes=notes,
+        calibration=_calibration_used(calibration),
+        iteration_seconds_band=_band(seconds, calibration),
     )
+
+
+def _calibration_used(calibration: Calibration | None) -> plan.CalibrationUsed | None:
+    if calibration is None:
+        return None
+    band = calibration.band
+    return plan.CalibrationUsed(
+        name=calibration.name,
+        version=calibration.version or "",
+        runs=band.runs if band else None,
+    )
+
+
+def _band(seconds: float, calibration: Calibration | None) -> tuple[float, float] | None:
+    """Between which seconds nine of ten measurements of such a run lie."""
+    if calibration is None or calibration.band is None:
+        return None
+    return seconds * calibration.band.low, seconds * calibration.band.high
 
 
 def _block_kinds(costs: PipelineCosts) -> dict[str, plan.BlockKind]:
@@ -132,6 +154,7 @@ def _stage(
                 count=part.count,
                 recomputed=list(part.choice.recomputed),
                 whole=part.choice.whole,
+                repeated=list(part.choice.repeated),
                 group=part.group,
                 placed=[
                     plan.PlacedTensor(

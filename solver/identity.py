@@ -12,7 +12,7 @@ from pathlib import Path
 
 from solver.request import PlanRequest, canonical
 
-ANSWERS = 3
+ANSWERS = 4
 """Raised whenever the same request may get another answer: costs, bounds or search changed."""
 
 

@@ -6,6 +6,7 @@ Seconds and bytes throughout; field names are fixed by the project's contract.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -92,6 +93,10 @@ class BlockRecompute(Answer):
     whole: bool = Field(
         default=False,
         description="The framework re-runs the whole block, outputs that nobody needs included.",
+    )
+    repeated: list[str] = Field(
+        default_factory=list,
+        description="Ops that the framework runs again although their outputs are kept.",
     )
     group: int = Field(
         default=1, description="Blocks recomputed together, keeping only the first one's input."
@@ -209,6 +214,23 @@ class Breakdown(Answer):
     other: float = Field(default=0.0, description="What an iteration costs whatever the plan.")
 
 
+class CalibrationUsed(Answer):
+    """The efficiencies that seconds were computed with."""
+
+    name: str = Field(description="Of the request's calibration, or of the family that ships.")
+    version: str = Field(description="Content address; other content, another version.")
+    runs: int | None = Field(default=None, description="Measured runs that the band rests on.")
+
+
+Band = Annotated[
+    tuple[float, float] | None,
+    Field(
+        description="Where nine of ten measured iterations lie, after the runs that the "
+        "calibration was not fitted to; null for a profile.",
+    ),
+]
+
+
 class Evaluation(Answer):
     """Time and memory of a given layout, partition and recompute policy."""
 
@@ -232,6 +254,10 @@ class Evaluation(Answer):
         default=0.0, description="One boundary tensor between neighbouring stages."
     )
     block_kinds: dict[str, BlockKind] = Field(default_factory=dict)
+    calibration: CalibrationUsed | None = Field(
+        default=None, description="What its seconds rest on; null for a profile."
+    )
+    iteration_seconds_band: Band = None
     notes: list[str] = Field(
         default_factory=list, description="What the reader of the request should know."
     )
@@ -459,6 +485,10 @@ class Plan(Answer):
     )
     shortfall: Shortfall | None = None
     solver: SolverReport | None = None
+    calibration: CalibrationUsed | None = Field(
+        default=None, description="What its seconds rest on; null for a profile."
+    )
+    iteration_seconds_band: Band = None
     notes: list[str] = Field(
         default_factory=list, description="What the reader of the request should know."
     )

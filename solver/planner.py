@@ -5,7 +5,6 @@ request -> question (layouts, costs) -> menus -> partition -> search -> verified
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable
 
@@ -14,19 +13,21 @@ from solver import plan as answers
 from solver.assess import Assessment, assess
 from solver.baselines.adapipe import adapipe
 from solver.baselines.side_by_side import baselines
-from solver.costs.pipeline import PipelineCosts, Work
+from solver.calibrate import report
+from solver.calibrate.measured import RunsToFit
+from solver.calibrations import Calibration
+from solver.costs.pipeline import PipelineCosts
 from solver.errors import BadRequest
 from solver.explain import explain
 from solver.identity import SOLVER_VERSION, plan_id
 from solver.layouts import Layout
-from solver.partition.even import even_stages
 from solver.partition.outcome import Infeasible
 from solver.partition.policy_menu import least_memory_menu, policy_menu
 from solver.partition.policy_regimes import policy_regimes
 from solver.partition.stages import Stage, decided_stages, stages_at, with_ample_memory
 from solver.prices import prices
 from solver.progress import Progress
-from solver.question import Question, question
+from solver.question import Question, given_cuts, only_layout, question
 from solver.request import ChoicePer, Overlap, PlanRequest, Policy, Recompute
 from solver.schedules import Schedule, make_schedule
 from solver.search.lost import lost_by
@@ -39,7 +40,7 @@ from solver.targets.registry import TARGETS
 from solver.targets.target import Target
 from solver.verify import verify
 
-__all__ = ["Progress", "check", "evaluate", "plan"]
+__all__ = ["Progress", "calibrate", "check", "evaluate", "plan"]
 
 
 def plan(
@@ -145,7 +146,7 @@ def evaluate(request: PlanRequest) -> answers.Evaluation:
         BadRequest: The request cannot be read, breaks a rule, or leaves the layout open.
     """
     asked = question(request)
-    layout = _only(asked)
+    layout = only_layout(asked)
     costs = asked.costs(layout)
     schedule = make_schedule(
         layout.schedule,
@@ -154,37 +155,19 @@ def evaluate(request: PlanRequest) -> answers.Evaluation:
         layout.virtual_stages,
         layout.interleaving_group,
     )
-    cuts = _cuts(asked, costs, schedule)
+    cuts = given_cuts(asked, costs, schedule)
     stages = _stages_under(asked.request.recompute, costs, schedule, cuts)
     assessment = assess(costs, schedule, stages)
-    return _checked(costs, layout, schedule, stages, assessment, asked.work(layout), asked.notes)
+    return _checked(asked, costs, layout, schedule, stages, assessment)
 
 
-def _only(asked: Question) -> Layout:
-    """The one layout of an evaluation.
+def calibrate(asked: RunsToFit) -> Calibration:
+    """The efficiencies of a device, fitted to measured runs, with residuals and a band.
 
     Raises:
-        BadRequest: The request leaves a choice.
+        BadRequest: A run cannot be read, or they are not all of one device.
     """
-    if len(asked.layouts) == 1:
-        return asked.layouts[0]
-    for name in ("tensor_parallel", "pipeline_parallel", "data_parallel", "micro_batch_size"):
-        values = sorted({getattr(layout, name) for layout in asked.layouts})
-        if len(values) > 1:
-            raise BadRequest(
-                "An evaluation needs the whole layout.",
-                field=f"layout.{name}",
-                hint=f"Give it; legal here: {', '.join(map(str, values[:12]))}.",
-            )
-    raise BadRequest("An evaluation needs the whole layout.", field="layout")
-
-
-def _cuts(asked: Question, costs: PipelineCosts, schedule: Schedule) -> tuple[tuple[int, int], ...]:
-    """The model's own split where it has one for so many stages, else the even one."""
-    if asked.contents is not None and len(asked.contents) == schedule.depth:
-        edges = [0, *itertools.accumulate(asked.contents)]
-        return tuple(itertools.pairwise(edges)) * (schedule.stages // schedule.depth)
-    return even_stages(costs, schedule)
+    return report.calibrate(asked.name, asked.runs)
 
 
 def _stages_under(
@@ -237,16 +220,18 @@ def _adapipe_stages(costs: PipelineCosts, schedule: Schedule) -> tuple[Stage, ..
 
 
 def _checked(
+    asked: Question,
     costs: PipelineCosts,
     layout: Layout,
     schedule: Schedule,
     stages: tuple[Stage, ...],
     assessment: Assessment,
-    work: Work | None,
-    notes: list[str],
 ) -> answers.Evaluation:
     """The evaluation, if the independent check confirms it."""
-    found = answer.evaluation(costs, layout, schedule, stages, assessment, work, notes)
+    used = asked.calibrated.used if asked.calibrated else None
+    found = answer.evaluation(
+        costs, layout, schedule, stages, assessment, asked.work(layout), asked.notes, used
+    )
     verify(
         costs,
         layout.schedule,
@@ -269,15 +254,7 @@ def _plan(
 ) -> answers.Plan:
     stages = decided_stages(found.partition, found.menu)
     assessment = assess(found.costs, found.schedule, stages)
-    checked = _checked(
-        found.costs,
-        found.layout,
-        found.schedule,
-        stages,
-        assessment,
-        asked.work(found.layout),
-        asked.notes,
-    )
+    checked = _checked(asked, found.costs, found.layout, found.schedule, stages, assessment)
     lower = min(outcome.lower_bound, checked.iteration_seconds)
     gap = 1.0 - lower / checked.iteration_seconds if checked.iteration_seconds else 0.0
     return answers.Plan(

@@ -11,14 +11,22 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
+from solver.calibrations import Calibration
 from solver.cluster.cluster import Cluster, FabricBasis, cluster_from_request, memory_capacity
-from solver.costs.calibration import stages_that_cost_alike
+from solver.costs.calibration import (
+    Efficiencies,
+    own_calibration,
+    shipped,
+    software_of,
+    stages_that_cost_alike,
+)
 from solver.costs.model import pipeline_costs, work
 from solver.costs.pipeline import PipelineCosts, Work
 from solver.costs.profile import on_device, profile_costs
 from solver.errors import BadRequest, IllegalLayout
 from solver.layouts import Family, Layout, families, layouts, listed, profile_layout
 from solver.layouts.completions import refuse_lists, singles
+from solver.partition.even import even_stages
 from solver.partition.policy_menu import policy_menu
 from solver.partition.policy_regimes import policy_regimes
 from solver.request import (
@@ -33,6 +41,7 @@ from solver.request import (
     ScheduleName,
     StageDevice,
 )
+from solver.schedules import Schedule
 from solver.targets.registry import target_named
 from solver.targets.target import Target
 from solver.workload.architecture import Architecture
@@ -40,6 +49,20 @@ from solver.workload.catalogue import architecture
 from solver.workload.huggingface import architecture_from_huggingface
 from solver.workload.implementation import DEFAULT_IMPLEMENTATION, Implementation
 from solver.workload.megatron import completed, read_megatron_args
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What the seconds of a question rest on.
+
+    ``used``: the calibration as answers name it. ``software``: the generation that runs a layout.
+    ``costs``: of a layout under other efficiencies.
+    """
+
+    used: Calibration
+    device: str
+    software: Callable[[Layout], str]
+    costs: Callable[[Layout, Efficiencies], PipelineCosts]
 
 
 @dataclass(frozen=True)
@@ -51,6 +74,7 @@ class Question:
     says of the run. ``work``
     gives what utilisation is measured against, or None for a profile. ``contents``: blocks on each
     stage where the model comes with its own split. ``target``: the framework that is to run it.
+    ``calibrated``: None for a profile, which states its own seconds.
     """
 
     request: PlanRequest
@@ -62,6 +86,7 @@ class Question:
     target: Target | None = None
     notes: list[str] = field(default_factory=list)
     families: tuple[Family, ...] = ()
+    calibrated: Calibrated | None = None
 
     @property
     def some_layout(self) -> Layout:
@@ -162,6 +187,7 @@ def _usual_layouts(request: PlanRequest) -> tuple[Question, tuple[Layout, ...]]:
 
 def _of_model(request: PlanRequest, to_plan: bool) -> Question:
     if request.model.profile is not None:
+        _refuse_calibration(request)
         return _of_profile(request, request.model.profile, to_plan)
     if request.model.megatron_args is not None:
         return _of_megatron(request, request.model.megatron_args, to_plan)
@@ -223,21 +249,81 @@ def _of_architecture(
         of_plan = families(request.layout, model, cluster, training, alike, usual_ranks)
     else:
         of_evaluation = tuple(layouts(request.layout, model, cluster, training))
-    return Question(
-        request=request,
-        layouts=of_evaluation,
-        families=of_plan,
-        costs=lambda layout: pipeline_costs(
+    used, own = _calibration(request, cluster)
+
+    def costs(layout: Layout, efficiencies: Efficiencies | None = own) -> PipelineCosts:
+        return pipeline_costs(
             model,
             cluster,
             training,
             layout,
             granularity=request.solver.granularity.value,
+            efficiencies=efficiencies,
             implementation=implementation,
-        ),
+        )
+
+    return Question(
+        request=request,
+        layouts=of_evaluation,
+        families=of_plan,
+        costs=costs,
         work=lambda layout: work(model, cluster, training, layout),
         notes=[*cluster.notes, *_fabric_notes(request, cluster)],
+        calibrated=Calibrated(
+            used,
+            cluster.device.name,
+            lambda layout: implementation.software or software_of(training, layout),
+            costs,
+        ),
     )
+
+
+def _calibration(request: PlanRequest, cluster: Cluster) -> tuple[Calibration, Efficiencies | None]:
+    """The calibration that a request means, and its efficiencies where they are not what ships.
+
+    Raises:
+        BadRequest: It is named only, and nobody has looked it up; or it does not fit.
+    """
+    asked = request.calibration
+    if asked is None:
+        return shipped(cluster.device.name), None
+    if not asked.has_content:
+        raise BadRequest(
+            f"Nothing is known here of a calibration '{asked.name}'.",
+            field="calibration.name",
+            hint="Name one that this service has (GET /v1/calibrations), or give its content, as "
+            "`stagecut calibrate` writes it.",
+        )
+    return asked.essential(), own_calibration(asked, cluster.device.name)
+
+
+def only_layout(asked: Question) -> Layout:
+    """The one layout of an evaluation.
+
+    Raises:
+        BadRequest: The request leaves a choice.
+    """
+    if len(asked.layouts) == 1:
+        return asked.layouts[0]
+    for name in ("tensor_parallel", "pipeline_parallel", "data_parallel", "micro_batch_size"):
+        values = sorted({getattr(layout, name) for layout in asked.layouts})
+        if len(values) > 1:
+            raise BadRequest(
+                "An evaluation needs the whole layout.",
+                field=f"layout.{name}",
+                hint=f"Give it; legal here: {', '.join(map(str, values[:12]))}.",
+            )
+    raise BadRequest("An evaluation needs the whole layout.", field="layout")
+
+
+def given_cuts(
+    asked: Question, costs: PipelineCosts, schedule: Schedule
+) -> tuple[tuple[int, int], ...]:
+    """The model's own split where it has one for so many stages, else the even one."""
+    if asked.contents is not None and len(asked.contents) == schedule.depth:
+        edges = [0, *itertools.accumulate(asked.contents)]
+        return tuple(itertools.pairwise(edges)) * (schedule.stages // schedule.depth)
+    return even_stages(costs, schedule)
 
 
 def _fabric_notes(request: PlanRequest, cluster: Cluster) -> list[str]:
@@ -264,6 +350,15 @@ def _of_megatron(
         contents=tuple(stage.blocks for stage in run.stages),
         notes=[*asked.notes, *run.notes],
     )
+
+
+def _refuse_calibration(request: PlanRequest) -> None:
+    if request.calibration is not None:
+        raise BadRequest(
+            "A profile states its own seconds; a calibration does not change them.",
+            field="calibration",
+            hint="Leave it out.",
+        )
 
 
 def _of_profile(request: PlanRequest, profile: Profile, to_plan: bool) -> Question:

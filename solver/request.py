@@ -10,27 +10,14 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    JsonValue,
-    Tag,
-    field_validator,
-    model_validator,
-)
+from pydantic import Discriminator, Field, JsonValue, Tag, field_validator, model_validator
+
+from solver.calibrations import Calibration
+from solver.strict import Name, Strict
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Bytes = Annotated[float, Field(ge=0, le=1e18, allow_inf_nan=False)]
-Name = Annotated[str, Field(min_length=1, max_length=200)]
-
-
-class Strict(BaseModel):
-    """Base of every request type: no unknown field, immutable once read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
 class ScheduleName(StrEnum):
@@ -206,6 +193,11 @@ class Training(Strict):
     precision: Precision = Precision.BF16
     attention: AttentionKernel = AttentionKernel.FLASH
     optimizer: Optimizer = Optimizer.ADAM
+    overlap_data_parallel: bool | None = Field(
+        default=None,
+        description="Whether gradients are reduced and weights gathered while others compute; as "
+        "such software usually does if absent.",
+    )
 
 
 class RankOrder(StrEnum):
@@ -405,6 +397,11 @@ class PlanRequest(Strict):
     layout: LayoutRequest = LayoutRequest()
     recompute: Recompute = Recompute()
     target: Target | None = None
+    calibration: Calibration | None = Field(
+        default=None,
+        description="Efficiencies fitted to own runs, by name or with their content; those that "
+        "ship with the solver if absent.",
+    )
     solver: SolverOptions = SolverOptions()
 
 

@@ -144,7 +144,7 @@ def _stage(costs: PipelineCosts, schedule: str, stage: Stage) -> _Derived:
         if splits:
             weights += entry.count * sum(op.weight_seconds for op in block.ops)
             waiting += entry.count * sum(op.weight_held_bytes for op in block.ops)
-        again, held, rebuilt = _block(block, frozenset(entry.recomputed))
+        again, held, rebuilt = _block(block, frozenset(entry.recomputed), frozenset(entry.repeated))
         if entry.whole and block.rerun_seconds is not None:
             again = max(again, block.rerun_seconds)
         rerun += entry.count * again
@@ -188,7 +188,9 @@ def _gathered(costs: PipelineCosts, stage: Stage) -> float:
     return total + max(named[entry.block].working_bytes for entry in stage.recompute)
 
 
-def _block(block: Block, recomputed: frozenset[str]) -> tuple[float, float, float]:
+def _block(
+    block: Block, recomputed: frozenset[str], repeated: frozenset[str]
+) -> tuple[float, float, float]:
     """Recompute seconds, kept bytes and rebuilt bytes of a block that recomputes these tensors.
 
     Raises:
@@ -197,16 +199,18 @@ def _block(block: Block, recomputed: frozenset[str]) -> tuple[float, float, floa
     ops = {op.name: op for op in block.ops}
     needed = {name for op in block.ops for name in op.backward_reads} - {"x"}
     kept = needed - recomputed
-    for name in recomputed:
+    if recomputed & repeated:
+        raise SolverFailed(f"Block '{block.name}' both keeps and drops a tensor.")
+    for name in recomputed | repeated:
         if name not in ops:
             raise SolverFailed(f"Block '{block.name}' has no tensor '{name}'.")
         for source in ops[name].inputs:
             if source != "x" and source not in kept and source not in recomputed:
                 raise SolverFailed(f"'{name}' of '{block.name}' lacks its input '{source}'.")
     return (
-        sum(ops[name].forward_seconds for name in recomputed),
+        sum(ops[name].forward_seconds for name in recomputed | repeated),
         block.input_bytes + sum(ops[name].output_bytes for name in kept),
-        sum(ops[name].output_bytes for name in recomputed),
+        sum(ops[name].output_bytes for name in recomputed | repeated),
     )
 
 

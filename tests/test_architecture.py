@@ -17,7 +17,7 @@ WEB_AND_DATABASE = ("fastapi", "starlette", "sqlalchemy", "alembic", "uvicorn", 
 
 # The rooms of the solver from the bottom up; a room imports only from its own and lower levels.
 LEVELS = (
-    {"errors", "request", "identity", "progress"},
+    {"errors", "strict", "calibrations", "request", "identity", "progress"},
     {"workload", "cluster", "layouts", "schedules"},
     {"costs"},
     {"recompute"},
@@ -25,6 +25,7 @@ LEVELS = (
     {"memory"},
     {"plan", "assess", "verify", "verify_orders", "verify_places", "baselines", "targets"},
     {"search", "answer", "question", "explain", "prices"},
+    {"calibrate"},
     {"planner"},
 )
 

@@ -6,12 +6,16 @@ python -m benchmarks.calibrate
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks.calibrate.fit import Fit
-from benchmarks.calibrate.parameters import Parameter, moved, parameters, prior
-from benchmarks.calibrate.predict import case
-from benchmarks.published import published
+from benchmarks.calibrate.parameters import FAMILIES, parameters, prior
+from benchmarks.calibrate.workers import forked
+from benchmarks.published import Published, published
+from solver.calibrate.band import band
+from solver.calibrate.fit import Fit
+from solver.calibrate.parameters import Content, Parameter, efficiencies_in
+from solver.calibrate.predict import Case, case, predict
 from solver.costs import calibration
 from solver.costs.calibration import Values
 
@@ -20,34 +24,53 @@ LEFT_OUT = Path(__file__).parent / "left_out.json"
 STEPS = 5
 DIGITS = 4
 
+Predicted = list[tuple[Case, float]]
+
 
 def main() -> None:
     """Fit and write."""
     cases = [
-        case(run)
-        for file in ("runs", "runs_moe_fp8")
-        for run in published(file)
-        if run.seconds is not None
+        _case(run) for file in ("runs", "runs_moe_fp8") for run in published(file) if run.timed
     ]
-    fitted = parameters()
-    fit = Fit(cases, fitted, prior())
+    fitted, start = parameters(), prior()
+    for one in cases:  # so that the processes inherit every schedule
+        predict(one, efficiencies_in(start, one.family))
+    fit = Fit(cases, fitted, start, forked)
     found = fit.optimum(STEPS)
-    content = moved(prior(), fitted, found.values.tolist())
+    content = fit.content_at(found)
     _name_sources(content, fitted, len(cases))
+    without_group = list(fit.left_out(found))
+    without_family = list(fit.left_out(found, lambda one: one.family))
+    _add_bands(content, without_group, without_family)
     for name, values in content.items():
         (TARGET / f"{name}.json").write_text(json.dumps(_rounded(values), indent=2) + "\n")
-    left_out = {name: round(seconds, 5) for name, seconds in fit.left_out(found)}
+    left_out = {one.identity: round(seconds, 5) for one, seconds in without_group}
     LEFT_OUT.write_text(json.dumps(left_out, indent=1, sort_keys=True) + "\n")
 
 
-def _name_sources(content: dict[str, Values], fitted: tuple[Parameter, ...], runs: int) -> None:
+def _case(run: Published) -> Case:
+    assert run.seconds is not None
+    return case(run.identity, run.group, run.request, run.seconds)
+
+
+def _add_bands(content: Content, without_group: Predicted, without_family: Predicted) -> None:
+    """To each family the band of its runs; to the defaults that of families without their runs."""
+    for family in FAMILIES:
+        content[family]["band"] = _band(pair for pair in without_group if pair[0].family == family)
+    content["default"]["band"] = _band(without_family)
+
+
+def _band(predicted: Iterable[tuple[Case, float]]) -> Values:
+    return band(one.measured / seconds for one, seconds in predicted).model_dump()
+
+
+def _name_sources(content: Content, fitted: tuple[Parameter, ...], runs: int) -> None:
     """Say of each fitted value that it is, beside the source of its prior."""
     for parameter in fitted:
         sources = content[parameter.file].setdefault("sources", {})
-        key = ".".join(parameter.path[1:])
-        known = sources.get(key) or sources.get(parameter.path[-1])
+        known = sources.get(parameter.name) or sources.get(parameter.path[-1])
         start = f"; prior: {known}" if known else ""
-        sources[key] = f"fitted to {runs} published runs (benchmarks/calibrate){start}"
+        sources[parameter.name] = f"fitted to {runs} published runs (benchmarks/calibrate){start}"
 
 
 def _rounded(values: Values) -> Values:

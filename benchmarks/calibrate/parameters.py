@@ -1,68 +1,20 @@
-"""What is fitted: which efficiencies, from which prior, and how far they may move.
+"""What is fitted to published runs: which efficiencies, from which prior, how far they may move.
 
-A parameter is fitted in a scale where any step is legal: the logarithm, or for shares below one the
-log-odds. Its prior is the value in ``prior/``, which names its source; ``spread`` is the standard
-deviation around it in that scale. Whatever is not listed stays at its prior.
+A parameter's prior is the value in ``prior/``, which names its source. Whatever is not listed stays
+at its prior.
 """
 
 from __future__ import annotations
 
-import copy
 import json
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.calibrate.predict import Case
-from solver.costs.calibration import Calibration, Values, assemble
+from solver.calibrate.parameters import Content, Parameter
 
 PRIOR = Path(__file__).parent / "prior"
 SHARED = ("default", "software")
 FAMILIES = ("a100", "h100", "h100-hbm2e", "b200", "gb200", "gb300")
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One fitted value: the file it stands in and the path to it."""
-
-    file: str
-    path: tuple[str, ...]
-    spread: float
-    share: bool = False
-
-    @property
-    def name(self) -> str:
-        """As the report prints it."""
-        return f"{self.file}: {'.'.join(self.path)}"
-
-    def read(self, content: dict[str, Values]) -> float:
-        """The value in the fit's scale."""
-        values = content[self.file]
-        for key in self.path:
-            values = values[key]
-        value = float(values)  # type: ignore[arg-type]
-        return math.log(value / (1.0 - value)) if self.share else math.log(value)
-
-    def write(self, content: dict[str, Values], scaled: float) -> None:
-        """Set the value from the fit's scale."""
-        values = content[self.file]
-        for key in self.path[:-1]:
-            values = values[key]
-        growth = math.exp(scaled)
-        values[self.path[-1]] = growth / (1.0 + growth) if self.share else growth
-
-    def concerns(self, case: Case) -> bool:
-        """Whether a run's prediction depends on it."""
-        if self.file == "default":
-            return True
-        if self.file == "software":
-            return self.path[1] == case.software
-        if self.file != case.family:
-            return False
-        if self.path[0] == "software":
-            return self.path[1] == case.software
-        return "fp8" not in self.path[-1] or case.run.request.training.precision == "fp8"
 
 
 def parameters() -> tuple[Parameter, ...]:
@@ -128,26 +80,6 @@ def _parameters() -> Iterator[Parameter]:
     yield Parameter("software", ("generations", "fused", "tensor_parallel_overlap"), 0.7, True)
 
 
-def prior() -> dict[str, Values]:
+def prior() -> Content:
     """The contents of the prior's files."""
     return {name: json.loads((PRIOR / f"{name}.json").read_text()) for name in SHARED + FAMILIES}
-
-
-def moved(
-    content: dict[str, Values], fitted: tuple[Parameter, ...], scaled: list[float]
-) -> dict[str, Values]:
-    """A copy of ``content`` with the parameters at these values."""
-    changed = copy.deepcopy(content)
-    for parameter, value in zip(fitted, scaled, strict=True):
-        parameter.write(changed, value)
-    return changed
-
-
-def calibration_of(case: Case, content: dict[str, Values]) -> Calibration:
-    """The efficiencies of a run's device and software."""
-    return assemble(
-        content.get(case.family, {}),
-        content["default"],
-        content["software"]["generations"],
-        case.software,
-    )

@@ -63,6 +63,7 @@ class Counter:
             ProblemError: The request cannot be planned, or is more than the caller may ask.
         """
         self._within_time(asked)
+        asked = await self.known(asked)
         if self._caller.visible is None or self._seen.has(self._caller.tenant, asked.plan_id):
             return await self._intake.plan(asked, wait_seconds, terms)
         await self._within_quota([asked.plan_id])
@@ -71,6 +72,10 @@ class Counter:
         if stored.finished or wait_seconds <= 0:
             return stored
         return await self._intake.plan(asked, wait_seconds, terms)
+
+    async def known(self, asked: Asked) -> Asked:
+        """The same with the content of the calibration that it names."""
+        return await self._intake.known(asked)
 
     async def evaluate(self, asked: Asked) -> str:
         """The evaluation (JSON text) of the plan that the request describes."""

@@ -124,12 +124,16 @@ def _is_closed(scope: Connection, access: str) -> bool:
         return False  # no address of a network: a socket in the file system, or a test
 
 
+_FOR_ALL = ("/v1/clusters", "/v1/calibrations")
+"""What is kept there means the same to every tenant."""
+
+
 def _needed(method: str, path: str) -> Scope:
     if path == "/metrics":
         return Scope.ADMIN
     if method in ("GET", "HEAD", "OPTIONS"):
         return Scope.READ
-    return Scope.ADMIN if path.startswith("/v1/clusters") else Scope.PLAN  # clusters are for all
+    return Scope.ADMIN if path.startswith(_FOR_ALL) else Scope.PLAN
 
 
 def _is_page(scope: Connection, headers: Headers) -> bool:

@@ -38,7 +38,7 @@ async def accept(intake: Counter, store: Store, asked: BatchRequest, caller: Cal
     Raises:
         ProblemError: A case cannot be planned, or what is referred to is not there (422).
     """
-    several = [Asked(case.request) for case in asked.cases]
+    several: list[Asked] = []
     named = {case.expectations.max_slowdown_against or "" for case in asked.cases} - {""}
     seen = [plan_id for plan_id in sorted(named) if await intake.sees(plan_id)]
     references = await to_thread.run_sync(_seconds_of, store, seen)
@@ -48,9 +48,10 @@ async def accept(intake: Counter, store: Store, asked: BatchRequest, caller: Cal
         *refusals.of_references(asked, references),
         *refusals.of_earlier(asked, known=earlier),
     ]
-    for number, one in enumerate(several):
+    for number, case in enumerate(asked.cases):
         try:
-            await intake.check(one)
+            several.append(await intake.known(Asked(case.request)))
+            await intake.check(several[-1])
         except ProblemError as error:
             if error.problem.status >= 500:
                 raise

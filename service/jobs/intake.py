@@ -15,6 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from service import titles
+from service.jobs.fits import with_known_calibration
 from service.jobs.pool import Outcome, SolverDied, SolverPool
 from service.jobs.queue import Queue
 from service.jobs.terms import USUAL, Terms
@@ -81,6 +82,7 @@ class Intake:
         Raises:
             ProblemError: The request cannot be planned; nothing is stored.
         """
+        asked = await self.known(asked)
         stored = await self.find(asked.plan_id)
         under_way = stored is not None and not stored.finished
         if stored is not None and stored.answer is not None:
@@ -97,7 +99,7 @@ class Intake:
 
     async def evaluate(self, asked: Asked) -> str:
         """The evaluation (JSON text) of the plan that the request describes."""
-        outcome = await self._quickly("evaluate", asked)
+        outcome = await self._quickly("evaluate", await self.known(asked))
         assert outcome.answer is not None
         return outcome.answer
 
@@ -107,7 +109,7 @@ class Intake:
         Raises:
             ProblemError: It could not.
         """
-        await self._quickly("check", asked)
+        await self._quickly("check", await self.known(asked))
 
     async def find(self, plan_id: str) -> StoredPlan | None:
         """The plan of that id."""
@@ -155,6 +157,13 @@ class Intake:
             chunk = f"{group}:{start}"
             found = await to_thread.run_sync(self._admit_together, together, terms, chunk)
             await self._queue.enqueue_many(found[:1])
+
+    async def known(self, asked: Asked) -> Asked:
+        """The same with the content of the calibration that it names."""
+        named = asked.request.calibration
+        if named is None or named.has_content:
+            return asked
+        return Asked(await to_thread.run_sync(with_known_calibration, asked.request, self._store))
 
     async def _accepted(self, asked: Asked, terms: Terms, *, checked: bool) -> StoredPlan:
         """Accept the work once, however many ask for it at the same time."""

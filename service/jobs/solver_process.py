@@ -1,9 +1,9 @@
 """The program of a solver process: reads calls from standard input, writes what comes of them.
 
 One JSON object a line, both ways. ``{"ready": true}`` comes first. A call is
-``{"call": "plan" | "evaluate" | "check", "request": {...}}``; what comes back is any number of
-``{"progress": {...}}`` and then one of ``{"answer": "<JSON text>", ...}``, ``{"problem": {...}}``
-and ``{"failure": "<traceback>"}``.
+``{"call": "plan" | "evaluate" | "check" | "calibrate", "request": {...}}``; what comes back is any
+number of ``{"progress": {...}}`` and then one of ``{"answer": "<JSON text>", ...}``,
+``{"problem": {...}}`` and ``{"failure": "<traceback>"}``.
 With the command line this is the only importer of the planner.
 """
 
@@ -22,6 +22,8 @@ from collections.abc import Callable
 from typing import Any, BinaryIO, Protocol, cast
 
 from service.problems import from_stagecut_error, problem
+from solver.calibrate.measured import RunsToFit
+from solver.calibrations import Calibration
 from solver.errors import StagecutError
 from solver.plan import Evaluation, Plan
 from solver.request import PlanRequest
@@ -40,6 +42,9 @@ class Planner(Protocol):
 
     def check(self, request: PlanRequest) -> None:
         """Raise if the request cannot be planned for a reason that needs no solving."""
+
+    def calibrate(self, asked: RunsToFit) -> Calibration:
+        """The efficiencies of a device, fitted to measured runs."""
 
 
 def main(module: str, memory_bytes: int) -> None:
@@ -61,6 +66,9 @@ def _served(
         _send(answers, {"progress": _plain(progress)})
 
     try:
+        if message["call"] == "calibrate":
+            asked = RunsToFit.model_validate(message["request"])
+            return {"answer": planner.calibrate(asked).model_dump_json()}
         request = PlanRequest.model_validate(message["request"])
         match message["call"]:
             case "plan":

@@ -172,3 +172,19 @@ class WorkerRow(Base):
 
     name: Mapped[str] = mapped_column(String(100), primary_key=True)
     seen_at: Mapped[float] = mapped_column(Double)
+
+
+class CalibrationRow(Base):
+    """A calibration that was fitted here; its content decides its version and never changes.
+
+    ``created_at`` is when it was last made: the newest of a name is what the name alone means.
+    """
+
+    __tablename__ = "calibrations"
+    __table_args__ = (Index("ix_calibrations_created_at", "created_at"),)
+
+    name: Mapped[str] = mapped_column(String(100), primary_key=True)
+    version: Mapped[str] = mapped_column(String(100), primary_key=True)
+    device: Mapped[str] = mapped_column(String(200))
+    document: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[float] = mapped_column(Double)

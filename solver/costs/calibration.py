@@ -7,12 +7,16 @@ fit that made it. Nothing in the cost model's code is an efficiency.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from solver import calibrations
+from solver.errors import BadRequest
 from solver.layouts.layout import Layout
 from solver.request import AttentionKernel, Training
 
@@ -85,6 +89,7 @@ class SoftwareEfficiency:
     ``whole_sends``: tensor-parallel ranks each send the whole boundary tensor, not their part.
     ``send_occupancy``: share of a boundary tensor's send that keeps a stage from computing.
     ``loss_bytes``: memory traffic of the cross entropy per logit, forward and backward.
+    ``grouped_streams``: products of experts that run side by side.
     """
 
     matmul_scale: float
@@ -108,6 +113,7 @@ class SoftwareEfficiency:
     whole_sends: bool
     send_occupancy: float
     loss_bytes: float
+    grouped_streams: float
 
 
 @dataclass(frozen=True)
@@ -140,6 +146,10 @@ def stages_that_cost_alike(training: Training) -> tuple[tuple[int, ...], ...]:
     return ((0,), (1,), (2,), (3,)) if unfused else ((0, 1), (2,), (3,))
 
 
+Efficiencies = Callable[[str], Calibration]
+"""The calibration for a generation of software."""
+
+
 @cache
 def calibration(device_name: str, software: str) -> Calibration:
     """The calibration of a catalogue device; the defaults where its family was not fitted.
@@ -147,8 +157,57 @@ def calibration(device_name: str, software: str) -> Calibration:
     A family is the file with the longest prefix of the device's name. It may also change values of
     a software generation: kernels of one generation suit one device better than another.
     """
-    generations = _read("software")["generations"]
-    return assemble(_family(device_name), _read("default"), generations, software)
+    return assemble(_family(device_name), _read("default"), _generations(), software)
+
+
+def own_calibration(own: calibrations.Calibration, device_name: str) -> Efficiencies:
+    """The calibrations of a device where a caller's fit takes the place of what ships.
+
+    Raises:
+        BadRequest: The fit is of another device, or names a value that does not exist.
+    """
+    _check(own, device_name)
+    family = _family(device_name)
+    changed = {
+        "values": {**family.get("values", {}), **own.values},
+        "software": {
+            generation: {
+                **family.get("software", {}).get(generation, {}),
+                **own.software.get(generation, {}),
+            }
+            for generation in _generations()
+        },
+    }
+    return lambda software: assemble(changed, _read("default"), _generations(), software)
+
+
+def _check(own: calibrations.Calibration, device_name: str) -> None:
+    if own.device is not None and own.device != device_name:
+        raise BadRequest(
+            f"Calibration '{own.name}' is of {own.device}, the cluster has {device_name}.",
+            field="calibration.device",
+            hint="Fit one to runs on the cluster's own device, or leave `calibration` out.",
+        )
+    known: dict[str, tuple[dict[str, float], type[DeviceEfficiency | SoftwareEfficiency]]] = {
+        "calibration.values": (own.values, DeviceEfficiency)
+    }
+    for generation, values in own.software.items():
+        if generation not in _generations():
+            raise BadRequest(
+                f"There is no generation of software '{generation}'.",
+                field=f"calibration.software.{generation}",
+                hint=f"Known: {', '.join(_generations())}.",
+            )
+        known[f"calibration.software.{generation}"] = (values, SoftwareEfficiency)
+    for path, (values, kind) in known.items():
+        names = {entry.name for entry in fields(kind) if entry.type in ("float", "int")}
+        for name in values:
+            if name not in names:
+                raise BadRequest(
+                    f"There is no efficiency '{name}'.",
+                    field=f"{path}.{name}",
+                    hint=f"Known: {', '.join(sorted(names))}.",
+                )
 
 
 def assemble(family: Values, defaults: Values, generations: Values, software: str) -> Calibration:
@@ -156,6 +215,23 @@ def assemble(family: Values, defaults: Values, generations: Values, software: st
     device = {**defaults["values"], **family.get("values", {})}
     own = {**generations[software], **family.get("software", {}).get(software, {})}
     return Calibration(DeviceEfficiency(**device), SoftwareEfficiency(**own))
+
+
+@cache
+def shipped(device_name: str) -> calibrations.Calibration:
+    """What ships for a device, as answers name it: its family, its version and its band.
+
+    A family that no published run is of takes the band of the defaults: that of families predicted
+    by a fit without any of their runs.
+    """
+    family, defaults = _family(device_name), _read("default")
+    text = json.dumps([family, defaults, _read("software")], sort_keys=True)
+    band = family.get("band") or defaults.get("band")
+    return calibrations.Calibration(
+        name=family_name(device_name),
+        version=hashlib.sha256(text.encode()).hexdigest()[:12],
+        band=calibrations.Band(**band) if band else None,
+    )
 
 
 def family_name(device_name: str) -> str:
@@ -168,8 +244,18 @@ def family_name(device_name: str) -> str:
     return name
 
 
+def shipped_content(name: str) -> Values:
+    """The content of a data file: a family, ``default`` or ``software``; not to be changed."""
+    return _read(name)
+
+
 def _family(device_name: str) -> Values:
     return _read(family_name(device_name))
+
+
+def _generations() -> Values:
+    generations: Values = _read("software")["generations"]
+    return generations
 
 
 @cache

@@ -165,12 +165,11 @@ def _grouped(graph: Graph, moe: MixtureOfExperts, dispatched: str) -> str:
     copies = shard.row_tokens * moe.experts_per_token * _spread(graph)
     imbalance = software.expert_imbalance if shard.expert.size > 1 else 1.0
     rows = max(1, round(copies * imbalance / local_experts))
-    rate = device.grouped_fraction
     size = ELEMENT * copies
     hidden = graph.hidden
 
     def product(m: int, n: int, k: int, out_bytes: float = 2.0) -> float:
-        return machine.linear(m, n, k, out_bytes, local_experts) / rate
+        return machine.grouped(m, n, k, local_experts, out_bytes)
 
     gradient = device.weight_gradient
     wide = graph.compute(

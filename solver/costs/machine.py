@@ -42,15 +42,28 @@ class Machine:
         """Seconds of ``batch`` 16-bit products of (m, k) by (k, n)."""
         return _product(self, m, n, k, batch, out_bytes, False)
 
-    def linear(self, m: int, n: int, k: int, out_bytes: float = 2.0, batch: int = 1) -> float:
+    def linear(self, m: int, n: int, k: int, out_bytes: float = 2.0) -> float:
         """Seconds of a linear layer's product, in fp8 where the run uses it.
 
         fp8 adds casting both operands: read 2 bytes, write 1 (Transformer Engine, fp8 primer).
         """
         if not self.fp8:
-            return _product(self, m, n, k, batch, out_bytes, False)
-        casts = self.stream(3.0 * m * k * batch)
-        return _product(self, m, n, k, batch, out_bytes, True) + casts
+            return _product(self, m, n, k, 1, out_bytes, False)
+        return _product(self, m, n, k, 1, out_bytes, True) + self.stream(3.0 * m * k)
+
+    def grouped(self, m: int, n: int, k: int, groups: int, out_bytes: float = 2.0) -> float:
+        """Seconds of the same for each of ``groups`` experts.
+
+        Each is a kernel of its own, a few of them side by side on as many streams: what is left
+        over of their last waves is filled by those only (transformer_engine/pytorch/
+        cpp_extensions/gemm.py).
+        """
+        software, device = self.calibration.software, self.calibration.device
+        together = min(groups, round(software.grouped_streams))
+        turns = groups / together
+        seconds = turns * _product(self, m, n, k, together, out_bytes, self.fp8)
+        casts = self.stream(3.0 * m * k * groups) if self.fp8 else 0.0
+        return seconds / device.grouped_fraction + casts
 
     def stream(self, size_bytes: float) -> float:
         """Seconds of a kernel that only moves ``size_bytes`` to or from memory."""

@@ -14,7 +14,7 @@ from typing import Literal
 from solver.cluster.cluster import Cluster
 from solver.cluster.collectives import Group, Links, all_gather, all_reduce, send
 from solver.costs.blocks import Builder
-from solver.costs.calibration import Calibration, calibration, software_of
+from solver.costs.calibration import Calibration, Efficiencies, calibration, software_of
 from solver.costs.machine import Machine
 from solver.costs.pipeline import Block, PipelineCosts, Work
 from solver.costs.sharding import Sharding, sharding
@@ -40,7 +40,7 @@ def pipeline_costs(
     training: Training,
     layout: Layout,
     granularity: Granularity = "layer",
-    efficiencies: Calibration | None = None,
+    efficiencies: Efficiencies | None = None,
     implementation: Implementation = DEFAULT_IMPLEMENTATION,
 ) -> PipelineCosts:
     """Seconds and bytes of every block under ``layout``, on one device and per micro-batch.
@@ -52,12 +52,12 @@ def pipeline_costs(
         layout: A complete, legal layout.
         granularity: Whole layers, or attention and MLP halves as blocks of their own (layers whose
             halves run side by side stay whole).
-        efficiencies: A calibration other than the catalogue's for this device.
+        efficiencies: Other ones than ship for this device.
         implementation: The framework's settings that memory depends on.
     """
     implementation = on_device(implementation, cluster.device)
     software = implementation.software or software_of(training, layout)
-    found = efficiencies or calibration(cluster.device.name, software)
+    found = efficiencies(software) if efficiencies else calibration(cluster.device.name, software)
     machine = machine_of(cluster, training, found)
     shard = sharding(training, layout, cluster.domain_size)
     generation = found.software
@@ -81,8 +81,8 @@ def pipeline_costs(
         capacity_bytes=cluster.memory_bytes,
         send_seconds=send_seconds,
         reserved_bytes=sum(_reserve().values()),
-        gradient_overlap=generation.gradient_overlap,
-        gather_overlap=generation.gather_overlap,
+        gradient_overlap=_overlap(generation.gradient_overlap, training),
+        gather_overlap=_overlap(generation.gather_overlap, training),
         fixed_seconds=generation.iteration_seconds
         + _tied_embedding_seconds(architecture, layout, shard, machine),
         workspace_bytes=workspace_bytes(architecture, training, shard, implementation),
@@ -138,6 +138,12 @@ def machine_of(cluster: Cluster, training: Training, found: Calibration) -> Mach
         calibration=found,
         fp8=training.precision is Precision.FP8 and fp8 is not None,
     )
+
+
+def _overlap(usual: float, training: Training) -> float:
+    """The share of a pass that hides data-parallel communication: all or none where it is said."""
+    asked = training.overlap_data_parallel
+    return usual if asked is None else float(asked)
 
 
 def _cards_are_shared(cluster: Cluster) -> bool:

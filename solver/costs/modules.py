@@ -1,10 +1,10 @@
-"""Megatron-LM's selective recompute: which tensors each module does not keep."""
+"""Megatron-LM's selective recompute: what each module does not keep, and what it runs again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from solver.costs.pipeline import Op
+from solver.costs.pipeline import Module, Op
 
 _MODULES = (
     ("core_attn", ("attention_softmax", "attention_softmax_mask", "attention_dropout")),
@@ -37,14 +37,18 @@ _MODULES = (
 (core/transformer/transformer_config.py)."""
 
 
-def selective_modules(ops: Iterable[Op]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The modules that this block has; fused attention is re-run for its output."""
+def selective_modules(ops: Iterable[Op]) -> tuple[Module, ...]:
+    """The modules that this block has.
+
+    Core attention is a checkpoint round all of it (core/transformer/attention.py): its output is
+    made again, although the projection behind it, which reads it, has kept the first one. So with
+    fused attention, which has no scores to drop, it costs time and saves next to nothing.
+    """
     present = {op.name for op in ops}
     found = []
     for module, tensors in _MODULES:
         dropped = tuple(name for name in tensors if name in present)
-        if module == "core_attn" and not dropped and "core_attention" in present:
-            dropped = ("core_attention",)
-        if dropped:
-            found.append((module, dropped))
+        whole = module == "core_attn" and "core_attention" in present
+        if dropped or whole:
+            found.append(Module(module, dropped, ("core_attention",) if whole else ()))
     return tuple(found)

@@ -108,6 +108,19 @@ class States:
 
 
 @dataclass(frozen=True)
+class Module:
+    """A part of a block that a framework can recompute by name.
+
+    ``dropped``: tensors that it then does not keep. ``repeated``: ops that it then runs again
+    although their outputs stay, for an op outside the module reads those.
+    """
+
+    name: str
+    dropped: tuple[str, ...]
+    repeated: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Block:
     """A block kind of the model: what any policy or the optimiser decides about.
 
@@ -119,7 +132,7 @@ class Block:
     the optimiser may recompute within any block.
     ``rerun_seconds``: what ``full`` costs where a framework re-runs the whole forward, including
     ops whose output nobody needs; None means only what is needed is recomputed.
-    ``modules``: for the ``selective`` policy, module name to the tensors it does not keep.
+    ``modules``: what the ``selective`` policy can name.
     ``step_bytes``: the part of its states that exists from the optimizer's step to the end of the
     iteration only. ``deferred_bytes``: what each of the first ``deferred_passes`` backwards leaves
     behind for the end of the iteration, where weight gradients are computed late.
@@ -135,7 +148,7 @@ class Block:
     optimizer_seconds: float = 0.0
     checkpointable: bool = True
     rerun_seconds: float | None = None
-    modules: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    modules: tuple[Module, ...] = ()
     step_bytes: float = 0.0
     deferred_bytes: float = 0.0
     deferred_passes: int = 0

@@ -49,7 +49,7 @@ def passes(block: Block, choice: Choice, group: int = 1) -> Passes:
     return Passes(
         choice.kept_bytes,
         _forward_peak(block, held),
-        _backward_peak(block, held, frozenset(choice.recomputed)),
+        _backward_peak(block, held, frozenset(choice.recomputed), frozenset(choice.repeated)),
     )
 
 
@@ -69,8 +69,13 @@ def _forward_peak(block: Block, held: frozenset[str]) -> float:
     return peak
 
 
-def _backward_peak(block: Block, held: frozenset[str], rebuilt: frozenset[str]) -> float:
-    """The most that backward holds at once, beginning with what forward kept."""
+def _backward_peak(
+    block: Block, held: frozenset[str], rebuilt: frozenset[str], repeated: frozenset[str]
+) -> float:
+    """The most that backward holds at once, beginning with what forward kept.
+
+    A repeated op's output stands beside the kept one while its backward runs.
+    """
     made = {op.name: op for op in block.ops}
     differentiable = _differentiable(block)
     first_read: dict[str, int] = {}
@@ -90,7 +95,8 @@ def _backward_peak(block: Block, held: frozenset[str], rebuilt: frozenset[str]) 
             elif name in differentiable and op.name in gradients:
                 gradients[name] = _gradient_bytes(made[name])
         total = sum(live.values()) + sum(gradients.values())
-        peak = max(peak, total + passing + op.backward_bytes)
+        twice = op.output_bytes if op.name in repeated else 0.0
+        peak = max(peak, total + passing + twice + op.backward_bytes)
         gradients.pop(op.name, None)
         for name in op.backward_reads:
             if name != "x" and first_read[name] >= at:

@@ -112,7 +112,7 @@ def _number(recompute: Recompute, least: int) -> int:
 
 
 def _check_modules(costs: PipelineCosts, modules: tuple[str, ...], given: bool) -> None:
-    known = sorted({name for block in costs.blocks for name, _ in block.modules})
+    known = sorted({module.name for block in costs.blocks for module in block.modules})
     for position, module in enumerate(modules):
         if given and module not in known:
             raise BadRequest(

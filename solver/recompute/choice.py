@@ -27,7 +27,8 @@ class Choice:
     ``kept_bytes`` is held per in-flight micro-batch (the block's input included), ``seconds`` is
     added to the backward of every micro-batch, ``recompute_bytes`` is alive while the block's
     backward runs. ``recomputed`` names the rebuilt tensors in op order. ``whole``: the framework
-    re-runs the block's whole forward, and ``seconds`` says so.
+    re-runs the block's whole forward, and ``seconds`` says so. ``repeated`` names ops that the
+    framework runs again although their outputs are kept; their time and bytes are in the sums.
 
     ``placed`` says which of them are rebuilt in windows, in op order; ``hidden_seconds`` is their
     own time, no part of ``seconds``. ``early_bytes``: those in windows of the following block,
@@ -39,6 +40,7 @@ class Choice:
     recompute_bytes: float
     recomputed: tuple[str, ...]
     whole: bool = False
+    repeated: tuple[str, ...] = ()
     placed: tuple[Placed, ...] = ()
     hidden_seconds: float = 0.0
     early_bytes: float = 0.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from solver.costs.pipeline import Block
 from solver.recompute.choice import Choice, choice_keeping, keep_all, needed_tensors
 
@@ -30,8 +32,17 @@ def selective(block: Block, modules: tuple[str, ...]) -> Choice:
     """Recompute the tensors of these modules only (Korthikanti et al. 2022, arXiv 2205.05198)."""
     if not block.checkpointable:
         return keep_all(block)
-    dropped = {name for module, names in block.modules if module in modules for name in names}
-    return choice_keeping(block, needed_tensors(block) - dropped)
+    chosen = [module for module in block.modules if module.name in modules]
+    dropped = {name for module in chosen for name in module.dropped}
+    choice = choice_keeping(block, needed_tensors(block) - dropped)
+    repeated = {name for module in chosen for name in module.repeated}.difference(choice.recomputed)
+    again = [op for op in block.ops if op.name in repeated]
+    return replace(
+        choice,
+        seconds=choice.seconds + sum(op.forward_seconds for op in again),
+        recompute_bytes=choice.recompute_bytes + sum(op.output_bytes for op in again),
+        repeated=tuple(op.name for op in again),
+    )
 
 
 def least_memory(block: Block) -> Choice:

@@ -13,6 +13,7 @@ Whatever a plan decides beyond that is said in plain words instead.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from itertools import groupby
 from typing import ClassVar
 
@@ -21,6 +22,7 @@ from solver.layouts.layout import Layout
 from solver.partition.regime import Regime
 from solver.plan import Export, LayoutAnswer, Stage
 from solver.recompute.choice import keep_all
+from solver.recompute.policies import selective
 from solver.targets.layers import (
     ENDS,
     PREDICTION,
@@ -32,7 +34,6 @@ from solver.targets.layers import (
 from solver.targets.planned import Planned, has_embedding, has_head, layers_of, predictions_of
 from solver.targets.regimes import (
     Setting,
-    dropping,
     first_layers,
     groups,
     one_choice,
@@ -72,8 +73,9 @@ class MegatronLM(Target):
         single = predicts or len(layer_kinds(costs)) > 1
         in_full = groups(costs, 1 if single else most, _uniform, admits)
         found = [in_full[0], one_choice(costs, held, (), keep_all, admits)]
-        for modules, tensors in effective_modules(costs):
-            found.append(one_choice(costs, held, _selective(modules), dropping(tensors), admits))
+        for modules in effective_modules(costs):
+            choose = partial(selective, modules=modules)
+            found.append(one_choice(costs, held, _selective(modules), choose, admits))
         if not kinds_in_turn(costs):
             found += [
                 first_layers(costs, held, number, _block(number), keep_all, admits)
@@ -89,18 +91,17 @@ class MegatronLM(Target):
         return flags_export(self, arguments, remarks)
 
 
-def effective_modules(costs: PipelineCosts) -> list[tuple[tuple[str, ...], frozenset[str]]]:
-    """Lists of modules that have an effect on this model, each with the tensors it drops."""
-    tensors: dict[str, set[str]] = {}
+def effective_modules(costs: PipelineCosts) -> list[tuple[str, ...]]:
+    """Lists of modules that have an effect on this model."""
+    names: set[str] = set()
     for kind in layer_kinds(costs):
-        for module, names in costs.blocks[kind].modules:
-            present = {op.name for op in costs.blocks[kind].ops}
-            if module in _NEEDS and not _NEEDS[module] & present:
-                continue
-            tensors.setdefault(module, set()).update(names)
+        present = {op.name for op in costs.blocks[kind].ops}
+        for module in costs.blocks[kind].modules:
+            if module.name not in _NEEDS or _NEEDS[module.name] & present:
+                names.add(module.name)
     return [
-        (chosen, frozenset().union(*(tensors[module] for module in chosen)))
-        for chosen in subsets(sorted(tensors))
+        chosen
+        for chosen in subsets(sorted(names))
         if not any(_WITHIN.get(module) in chosen for module in chosen)
     ]
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import accuracy
-from benchmarks.calibrate.parameters import moved, parameters, prior
-from benchmarks.published import Published, published, ranking
+from benchmarks.calibrate.parameters import parameters, prior
+from benchmarks.published import Published, misranked, published, ranking
+from solver.calibrate.parameters import moved
 
 
 def _twins(seconds: tuple[float, float]) -> list[Published]:
@@ -26,6 +27,13 @@ def test_a_pair_ranked_as_measured_counts_as_right_and_costs_no_regret() -> None
 def test_choosing_the_slower_layout_is_regretted() -> None:
     found = ranking(_twins((1.0, 2.0)), {"vt-0000": 11.0, "vt-0001": 10.0})
     assert (found.pairs, found.right, found.regret) == (1, 0, 1.0)
+
+
+def test_both_runs_of_a_wrong_pair_are_named() -> None:
+    assert misranked(_twins((1.0, 2.0)), {"vt-0000": 11.0, "vt-0001": 10.0}) == {
+        "vt-0000": 1,
+        "vt-0001": 1,
+    }
 
 
 def test_layouts_measured_as_equal_are_no_pair() -> None:

@@ -68,6 +68,7 @@ def _training(flags: Flags) -> Settings:
         "precision": _precision(flags),
         "attention": _attention(flags),
         "optimizer": flags.choice("--optimizer", _OPTIMIZERS, "adam"),
+        "overlap_data_parallel": flags.switch("--overlap-grad-reduce"),
     }
     batch = flags.optional_integer("--global-batch-size")
     if batch is not None:

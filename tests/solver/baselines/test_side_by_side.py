@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from solver.baselines.side_by_side import baselines
-from solver.costs.pipeline import Block, Op, PipelineCosts, States
+from solver.costs.pipeline import Block, Module, Op, PipelineCosts, States
 from solver.partition.outcome import Partition
 from solver.partition.policy_menu import policy_menu
 from solver.partition.solve import PartitionProblem
@@ -23,7 +23,7 @@ LAYER = Block(
     ),
     input_bytes=1.0,
     states=States(weights=5.0),
-    modules=(("core_attn", ("scores",)),),
+    modules=(Module("core_attn", ("scores",)),),
 )
 COSTS = PipelineCosts((LAYER,), (0,) * 4, micro_batches=3, capacity_bytes=25.0)
 SCHEDULE = OneForwardOneBackward(2, 3)

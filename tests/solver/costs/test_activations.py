@@ -67,7 +67,7 @@ def _kept(block: Block, without: tuple[str, ...] = ()) -> float:
 
 
 def _module(block: Block, name: str) -> tuple[str, ...]:
-    return dict(block.modules)[name]
+    return next(module.dropped for module in block.modules if module.name == name)
 
 
 def test_no_parallelism_keeps_34_plus_5_a_s_over_h() -> None:

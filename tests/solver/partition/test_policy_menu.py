@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from solver.costs.pipeline import Block, Op, PipelineCosts, States
+from solver.costs.pipeline import Block, Module, Op, PipelineCosts, States
 from solver.errors import BadRequest
 from solver.partition.outcome import Infeasible, Partition
 from solver.partition.policy_menu import least_memory_menu, policy_menu
@@ -27,7 +27,7 @@ LAYER = Block(
     ),
     input_bytes=1.0,
     states=States(weights=5.0),
-    modules=(("core_attn", ("mixed",)),),
+    modules=(Module("core_attn", ("mixed",)),),
     rerun_seconds=3.5,
 )
 """Keeps 11 bytes at most, 1 at least; then 10 are rebuilt."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from solver.costs.pipeline import Block, Op, States
+from solver.costs.pipeline import Block, Module, Op, States
 from tests.solver.random_costs import random_block
 
 ATTENTION = Block(
@@ -17,7 +17,7 @@ ATTENTION = Block(
     ),
     input_bytes=10.0,
     states=States(weights=7.0),
-    modules=(("core_attn", ("scores",)), ("layernorm", ("norm",))),
+    modules=(Module("core_attn", ("scores",)), Module("layernorm", ("norm",))),
 )
 """Needed: norm, scores, context. Nobody needs sum."""
 

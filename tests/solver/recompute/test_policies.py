@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from solver.costs.pipeline import Module
 from solver.recompute import choice_keeping, keep_all
 from solver.recompute.policies import full, least_memory, selective
 from tests.solver.recompute.samples import ATTENTION
@@ -35,6 +36,13 @@ def test_selective_takes_several_modules_together() -> None:
     choice = selective(ATTENTION, ("core_attn", "layernorm"))
     assert choice.recomputed == ("norm", "scores")
     assert (choice.kept_bytes, choice.seconds, choice.recompute_bytes) == (30.0, 5.0, 110.0)
+
+
+def test_an_output_that_others_keep_is_made_again_but_stays() -> None:
+    again = Module("core_attn", ("scores",), ("context",))
+    choice = selective(replace(ATTENTION, modules=(again,)), ("core_attn",))
+    assert (choice.recomputed, choice.repeated) == (("scores",), ("context",))
+    assert (choice.kept_bytes, choice.seconds, choice.recompute_bytes) == (40.0, 7.0, 120.0)
 
 
 def test_selective_without_a_module_of_the_block_keeps_all() -> None:

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from solver.costs.pipeline import Block, PipelineCosts
+from solver.costs.pipeline import Block, Module, PipelineCosts
 from tests.solver.exhaustive import in_flight, makespan
 from tests.solver.random_costs import random_block
 
@@ -27,7 +27,7 @@ def model(seed: int, stages: int, kinds: int = 1) -> PipelineCosts:
     for number in range(kinds):
         block = random_block(rng, f"layer_{number}", 3, False)
         again = sum(op.forward_seconds for op in block.ops)
-        modules = (("layernorm", ("t0",)), ("mlp", ("t1", "t2")))
+        modules = (Module("layernorm", ("t0",)), Module("mlp", ("t1", "t2")))
         blocks.append(replace(block, rerun_seconds=again, modules=modules))
     blocks.append(random_block(rng, "head", 1, False))
     blocks = [replace(b, checkpointable=b.name.startswith("layer")) for b in blocks]

@@ -86,6 +86,7 @@ CASES = {
         PLAIN, GELU, "core_attn", fused=False, positions=Positions.LEARNED
     ),
     "grouped queries": Case(GROUPED, GELU, "mlp"),
+    "grouped queries, core attention": Case(GROUPED, GELU, "core_attn"),
     "swiglu": Case(GROUPED, SWIGLU, "mlp"),
     "experts": Case(GROUPED, SPARSE, "moe"),
     "latent attention": Case(LATENT, SWIGLU, "mlp", fused=False),
@@ -119,7 +120,7 @@ def _block(case: Case) -> Block:
         _cluster(),
         _training(case),
         LAYOUT,
-        efficiencies=eager,
+        efficiencies=lambda _: eager,
         implementation=Implementation(fused_activation=False),
     )
     return next(block for block in costs.blocks if block.name == "layer")

@@ -8,18 +8,19 @@ more step from the optimum without that group's rows; the group is then predicte
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.calibrate.parameters import Parameter, calibration_of, moved
-from benchmarks.calibrate.predict import Case, predict
-from solver.costs.calibration import Values
+from solver.calibrate.parameters import Content, Parameter, efficiencies_in, moved
+from solver.calibrate.predict import Case, predict
 
 Floats = npt.NDArray[np.float64]
+Map = Callable[..., Iterable[Any]]
+"""The built-in ``map``, or that of a pool of processes."""
 
 NOISE = 0.05
 """Expected relative error of a run: what the priors' spreads are weighed against."""
@@ -30,6 +31,8 @@ GROUP_EXPONENT = -0.3
 STEP = 0.02
 """Of the finite differences."""
 LONGEST_STEP = 0.5
+SMALLEST_GAIN = 0.003
+"""Of the loss: a smaller one ends the descent."""
 
 
 @dataclass(frozen=True)
@@ -45,17 +48,21 @@ class Fit:
     """One fit over a set of runs."""
 
     def __init__(
-        self, cases: list[Case], fitted: tuple[Parameter, ...], content: dict[str, Values]
+        self,
+        cases: list[Case],
+        fitted: tuple[Parameter, ...],
+        content: Content,
+        each: Map = map,
     ) -> None:
         self.cases = cases
         self.parameters = fitted
         self.content = content
         self.start = np.array([parameter.read(content) for parameter in fitted])
         self.spread = np.array([parameter.spread for parameter in fitted])
-        sizes = Counter(case.run.group for case in cases)
-        weights = np.array([float(sizes[case.run.group]) ** GROUP_EXPONENT for case in cases])
+        sizes = Counter(case.group for case in cases)
+        weights = np.array([float(sizes[case.group]) ** GROUP_EXPONENT for case in cases])
         self.weights = weights / weights.mean() / NOISE**2
-        self.workers = ProcessPoolExecutor(max_workers=2)
+        self.each = each
 
     def optimum(self, steps: int) -> Fitted:
         """Descend from the prior for at most ``steps`` steps."""
@@ -73,33 +80,38 @@ class Fit:
                 break
             gain = 1.0 - self._loss(candidate, there) / self._loss(values, errors)
             values, errors = candidate, there
-            print(f"mean error {np.abs(np.exp(errors) - 1.0).mean():.4f}, loss down {gain:.2%}")
-            if gain < 0.003:
+            if gain < SMALLEST_GAIN:
                 break
         return Fitted(values, errors, self._jacobian(values, errors))
 
-    def left_out(self, found: Fitted) -> Iterator[tuple[str, float]]:
-        """Each run's predicted seconds by a fit without its group."""
-        groups = sorted({case.run.group for case in self.cases})
-        of_group = np.array([case.run.group for case in self.cases])
+    def content_at(self, found: Fitted) -> Content:
+        """The data files with the fitted values in them."""
+        return self._content(found.values)
+
+    def left_out(
+        self, found: Fitted, key: Callable[[Case], str] = lambda case: case.group
+    ) -> Iterator[tuple[Case, float]]:
+        """Each run's predicted seconds by a fit without the runs that ``key`` puts with it."""
+        of_group = np.array([key(case) for case in self.cases])
+        groups = sorted(set(of_group.tolist()))
         jobs = []
         for group in groups:
             kept = of_group != group
             values = found.values + self._step(found.values, found.errors, found.jacobian, kept)
             jobs.append(([self.cases[i] for i in np.flatnonzero(~kept)], self._content(values)))
         for (cases, _), errors in zip(
-            jobs, self.workers.map(_log_errors, *zip(*jobs, strict=True)), strict=True
+            jobs, self.each(_log_errors, *zip(*jobs, strict=True)), strict=True
         ):
             for case, error in zip(cases, errors, strict=True):
-                yield case.run.identity, case.measured * float(np.exp(error))
+                yield case, case.measured * float(np.exp(error))
 
-    def _content(self, values: Floats) -> dict[str, Values]:
+    def _content(self, values: Floats) -> Content:
         return moved(self.content, self.parameters, values.tolist())
 
     def _errors(self, values: Floats) -> Floats:
         content = self._content(values)
         halves = [self.cases[0::2], self.cases[1::2]]
-        even, odd = self.workers.map(_log_errors, halves, [content, content])
+        even, odd = self.each(_log_errors, halves, [content, content])
         errors = np.empty(len(self.cases))
         errors[0::2], errors[1::2] = even, odd
         return errors
@@ -113,7 +125,7 @@ class Fit:
             aside[column] += STEP
             rows.append(concerned)
             jobs.append(([self.cases[i] for i in concerned], self._content(aside)))
-        moved_errors = self.workers.map(_log_errors, *zip(*jobs, strict=True))
+        moved_errors = self.each(_log_errors, *zip(*jobs, strict=True))
         for column, there in enumerate(moved_errors):
             jacobian[rows[column], column] = (there - errors[rows[column]]) / STEP
         return jacobian
@@ -136,8 +148,11 @@ class Fit:
         return float((self.weights * huber).sum() + held.sum())
 
 
-def _log_errors(cases: list[Case], content: dict[str, Values]) -> Floats:
+def _log_errors(cases: list[Case], content: Content) -> Floats:
     """Log of predicted over measured seconds."""
     return np.array(
-        [np.log(predict(case, calibration_of(case, content)) / case.measured) for case in cases]
+        [
+            np.log(predict(case, efficiencies_in(content, case.family)) / case.measured)
+            for case in cases
+        ]
     )
