@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import time
 from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from anyio import to_thread
@@ -19,11 +20,13 @@ from starlette.types import Scope as Connection
 from service.access import keys
 from service.access.caller import ANYBODY, Caller, Scope
 from service.access.limits import Limits
-from service.access.tokens import Tokens
 from service.error_handlers import response
 from service.problems import ProblemError, problem
 from service.settings import Settings
 from service.store import Store
+
+if TYPE_CHECKING:
+    from service.access.tokens import Tokens
 
 COOKIE = "stagecut_key"
 CALLER = "stagecut.caller"
@@ -43,6 +46,8 @@ class Gate:
         self._believed: dict[str, tuple[Caller | None, float]] = {}
         self._tokens: Tokens | None = None
         if settings.oidc_keys is not None:
+            from service.access.tokens import Tokens  # its cryptography is large
+
             self._tokens = Tokens(settings)
 
     async def serve(self, app: ASGIApp, scope: Connection, receive: Receive, send: Send) -> None:
