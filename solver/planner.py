@@ -335,6 +335,8 @@ def _prices(asked: Question, found: Found) -> list[answers.Price]:
     free = recompute.policy is Policy.OPTIMAL and recompute.choice_per is ChoicePer.BLOCK
     if not free or not _is_quick(found) or found.costs.devices:
         return []
+    if found.schedule.splits_backward:  # restricted menus know no late gradients of weights
+        return []
     return prices(found.costs, found.layout, found.partition.makespan)
 
 

@@ -41,10 +41,11 @@ def menu_by_stage(costs: PipelineCosts, menu: Menu, schedule: Schedule) -> tuple
         return DeferringRuledMenu(costs, menu, holds), np.arange(schedule.stages)
     if not isinstance(menu, FreeMenu):
         raise BadRequest(
-            "Recompute in windows or by a framework's own rule is planned with schedules that make "
-            "the gradients of weights within backward.",
+            "Schedules that make gradients of weights apart are planned with a free choice for "
+            "every block or with a fixed policy.",
             field="layout.schedule",
-            hint="Ask for 1f1b or gpipe, or leave recompute.overlap and target out.",
+            hint="Ask for 1f1b or gpipe, or leave recompute.choice_per, recompute.overlap and "
+            "target out.",
         )
     return DeferringMenu(costs, menu, holds), np.arange(schedule.stages)
 
