@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.console.layouts import layout_in_short
-from solver.plan import Alternative, Plan
+from solver.plan import Alternative, LostBy, Plan
+
+_WHY = {
+    LostBy.COMPUTE: "Its blocks take longer to compute.",
+    LostBy.COMMUNICATION: "It communicates more.",
+    LostBy.BUBBLE: "Its devices wait longer.",
+    LostBy.MEMORY: "Its memory makes it recompute more.",
+    LostBy.OPEN: "Its bound does not decide why.",
+}
 
 
 @dataclass(frozen=True)
@@ -26,7 +34,5 @@ def lost(other: Alternative, plan: Plan) -> Lost:
         seconds=other.iteration_seconds,
         bound=other.lower_bound_seconds,
         slower=other.slower,
-        why="Its best plan is slower."
-        if other.iteration_seconds is not None
-        else "Even its bound is above this plan's time.",
+        why=_WHY[other.reason],
     )

@@ -8,9 +8,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.pages import plan_page
+from service.pages.shown import ShownPlan
 from service.schema_examples import sample
 from service.store import Store
-from solver.plan import Export, Restriction
+from solver.plan import Choice, Export, Price, Restriction, TradeOff
 from solver.request import PlanRequest
 from tests.service.conftest import asking
 from tests.service.pages.conftest import keep
@@ -148,6 +149,34 @@ def test_why_other_layouts_lost_and_what_would_help_is_said(
     assert "optimal, proved" in text
     for part, _ in sample_plan().contents:
         assert f'<section id="{part}"' in text, part
+
+
+def test_prices_choices_and_time_against_memory_are_shown() -> None:
+    shown = sample_plan()
+    seconds = shown.plan.iteration_seconds or 1.0
+    price = Price(restriction="one recipe for all", iteration_seconds=seconds, slower=0.031)
+    choice = Choice(
+        field="zero_stage",
+        value=3,
+        chosen=False,
+        iteration_seconds=None,
+        lower_bound_seconds=seconds,
+        slower_at_least=0.042,
+        slower_at_most=None,
+    )
+    less = TradeOff(
+        memory_bytes=2e10,
+        peak_memory_bytes=1.9e10,
+        iteration_seconds=seconds,
+        lower_bound_seconds=seconds,
+    )
+    assert shown.plan.explanation is not None
+    explained = shown.plan.explanation.model_copy(update={"prices": [price]})
+    found = {"explanation": explained, "choices": [choice], "trade_off": [less]}
+    more = ShownPlan(shown.request, shown.plan.model_copy(update=found))
+    text = plan_page.report("x", more)
+    for said in ("one recipe for all", "+3.1%", "zero stage", "4.2%", "18.6 GiB"):
+        assert said in text
 
 
 def test_a_picture_that_there_is_not_is_not_found(client: TestClient, plan_ids: list[str]) -> None:
