@@ -19,9 +19,12 @@ from service.clusters import ClusterDocument, ClusterImport
 from service.documents import PlanDocument
 from service.problems import Problem
 from service.settings import Settings
+from solver.capacity.documents import CapacityAnswer, CapacityRequest
 from solver.cluster.readers.read import FORMATS
+from solver.placement.documents import PlacementAnswer, PlacementRequest
 from solver.plan import Evaluation
 from solver.request import PlanRequest
+from solver.transitions.documents import TransitionAnswer, TransitionRequest
 
 FOLDER = Path(__file__).parent
 Schema = Mapping[str, Any]
@@ -66,6 +69,38 @@ PARTS: tuple[tuple[str, str, type[BaseModel]], ...] = (
         "The answer of `POST /v1/batches`, `GET /v1/batches/{id}` and the file of "
         "`stagecut batch --json`.",
         BatchDocument,
+    ),
+    (
+        "Capacity requests",
+        "The body of `POST /v1/capacity`, the file of `stagecut capacity`.",
+        CapacityRequest,
+    ),
+    (
+        "Capacity curves",
+        "The answer of `POST /v1/capacity`, `GET /v1/capacity/{id}` and "
+        "`stagecut capacity --json`; "
+        "with the query `nodes` a Point of it.",
+        CapacityAnswer,
+    ),
+    (
+        "Placement requests",
+        "The body of `POST /v1/placements`, the file of `stagecut place`.",
+        PlacementRequest,
+    ),
+    (
+        "Placements",
+        "The answer of `POST /v1/placements` and `stagecut place --json`.",
+        PlacementAnswer,
+    ),
+    (
+        "Transition requests",
+        "The body of `POST /v1/transitions`, the file of `stagecut move`.",
+        TransitionRequest,
+    ),
+    (
+        "Transitions",
+        "The answer of `POST /v1/transitions` and `stagecut move --json`.",
+        TransitionAnswer,
     ),
     (
         "Cluster imports",

@@ -20,14 +20,17 @@ from service.pages import site
 from service.routes import (
     batches,
     calibrations,
+    capacity,
     clusters,
     devices,
     evaluations,
     exports,
     health,
     models,
+    placements,
     plan_events,
     plans,
+    transitions,
 )
 from service.settings import Settings
 from service.store import Store
@@ -81,6 +84,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         batches,
         evaluations,
         calibrations,
+        capacity,
+        placements,
+        transitions,
         clusters,
         models,
         devices,

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service import cluster_commands, framework_commands, key_commands, store_commands
+from service import (
+    cluster_commands,
+    fleet_commands,
+    framework_commands,
+    key_commands,
+    store_commands,
+)
 from service.command_line import (
     FAILED,
     INFEASIBLE,
@@ -43,6 +49,9 @@ app.add_typer(cluster_commands.app)
 framework_commands.add_to(app)
 app.add_typer(key_commands.app, name="keys")
 app.add_typer(store_commands.app, name="store")
+app.command()(fleet_commands.capacity)
+app.command()(fleet_commands.place)
+app.command()(fleet_commands.move)
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="The request as JSON; - reads stdin.")]
 HtmlFile = Annotated[

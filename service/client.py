@@ -23,6 +23,7 @@ from service.documents import (
     PlanEvent,
     PlanList,
     Progress,
+    StudyDocument,
 )
 from service.problems import MEDIA_TYPE, Problem, ProblemError
 from solver.plan import Evaluation, Status
@@ -122,6 +123,12 @@ class Client:
     def evaluate(self, request: PlanInput) -> Evaluation:
         """Time and memory of the layout and policy that the request gives."""
         return self._run(_evaluate(request))
+
+    def study(
+        self, path: str, request: BaseModel | Mapping[str, Any], kind: type[Document]
+    ) -> Document:
+        """What schedulers ask, such as ``/v1/capacity``; waits for the answer."""
+        return self._run(_study(path, request, kind))
 
     def import_cluster(self, asked: ClusterImport | Mapping[str, Any]) -> ClusterDocument:
         """Store a cluster that files describe, by name."""
@@ -236,6 +243,12 @@ class AsyncClient:
         """Time and memory of the layout and policy that the request gives."""
         return await self._run(_evaluate(request))
 
+    async def study(
+        self, path: str, request: BaseModel | Mapping[str, Any], kind: type[Document]
+    ) -> Document:
+        """What schedulers ask, such as ``/v1/capacity``; waits for the answer."""
+        return await self._run(_study(path, request, kind))
+
     async def import_cluster(self, asked: ClusterImport | Mapping[str, Any]) -> ClusterDocument:
         """Store a cluster that files describe, by name."""
         return await self._run(_post("/v1/clusters", ClusterDocument, asked))
@@ -331,6 +344,21 @@ def _evaluate(request: PlanInput) -> _Steps[Evaluation]:
 def _post(path: str, kind: type[Document], body: BaseModel | Mapping[str, Any]) -> _Steps[Document]:
     plain = body.model_dump(mode="json") if isinstance(body, BaseModel) else body
     response = yield _Call("POST", path, body=plain)
+    return _read(kind, response)
+
+
+def _study(
+    path: str, request: BaseModel | Mapping[str, Any], kind: type[Document]
+) -> _Steps[Document]:
+    plain = request.model_dump(mode="json") if isinstance(request, BaseModel) else request
+    headers = {"Prefer": f"wait={_WAIT_SECONDS}"}
+    response = _good((yield _Call("POST", path, headers=headers, body=plain)))
+    while response.status_code == 202 or response.json().get("status") in _UNFINISHED:
+        found = StudyDocument.model_validate_json(response.content, extra="ignore")
+        where = f"{path}/{found.id}"
+        response = _good((yield _Call("GET", where, pause_seconds=_POLL_SECONDS)))
+    if response.json().get("problem"):
+        raise ProblemError(Problem.model_validate(response.json()["problem"]))
     return _read(kind, response)
 
 

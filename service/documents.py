@@ -42,6 +42,15 @@ class PlanEvent(BaseModel):
     problem: Problem | None = None
 
 
+class StudyDocument(BaseModel):
+    """Something that is worked out as a job, until its answer is there."""
+
+    id: str = Field(description="Content address of the request under this solver version.")
+    status: str = Field(description="`queued`, `running`, `failed` or `cancelled`.")
+    progress: Progress | None = None
+    problem: Problem | None = None
+
+
 class PlanSummary(BaseModel):
     """A plan in a list."""
 

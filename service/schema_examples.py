@@ -36,13 +36,17 @@ from service.documents import (
     PlanDocument,
     PlanEvent,
     PlanList,
+    StudyDocument,
 )
 from service.problems import Problem
 from service.version import VERSION
 from solver.calibrate.measured import RunsToFit
+from solver.capacity.documents import CapacityAnswer, CapacityRequest
 from solver.identity import SOLVER_VERSION
+from solver.placement.documents import PlacementAnswer, PlacementRequest
 from solver.plan import Evaluation
 from solver.request import PlanRequest
+from solver.transitions.documents import TransitionAnswer, TransitionRequest
 
 _FOLDERS = (  # in the source tree, or where the installed package has its data
     Path(solver.__file__).parents[1] / "examples",
@@ -117,6 +121,13 @@ def _documents() -> Iterator[tuple[type[BaseModel], Any]]:
     )
     cluster = imported(ClusterImport.model_validate(sample("cluster_import")))
     document = cluster.model_dump(mode="json")
+    yield CapacityRequest, sample("capacity_request") | _FABRIC
+    yield CapacityAnswer, sample("capacity")
+    yield PlacementRequest, sample("placement_request")
+    yield PlacementAnswer, sample("placement")
+    yield TransitionRequest, sample("transition_request")
+    yield TransitionAnswer, sample("transition")
+    yield StudyDocument, {"id": plan["id"], "status": "running", "progress": _PROGRESS}
     yield ClusterImport, sample("cluster_import")
     yield ClusterDocument, document
     yield (
@@ -202,6 +213,10 @@ def _shortfall(plan: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+_FABRIC = {
+    "devices": [{"device": "H100-SXM5-80GB", "devices_per_node": 8}],
+    "spread": {"nodes_per_leaf": 16, "oversubscription": 2.0},
+}
 _PROGRESS = {
     "incumbent_seconds": 17.4,
     "bound_seconds": 16.9,

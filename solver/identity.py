@@ -9,6 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
 
 from solver.request import PlanRequest, canonical
 
@@ -35,6 +38,15 @@ def plan_id(request: PlanRequest) -> str:
 
     The time limit counts: a search cut short may answer otherwise than one that ran to its end.
     """
-    document = {"request": canonical(request), "solver_version": SOLVER_VERSION}
+    return _address({"request": canonical(request), "solver_version": SOLVER_VERSION})
+
+
+def content_id(kind: str, request: BaseModel) -> str:
+    """The content address of a request of another kind, such as a capacity curve's."""
+    plain = request.model_dump(mode="json")
+    return _address({"kind": kind, "request": plain, "solver_version": SOLVER_VERSION})
+
+
+def _address(document: dict[str, Any]) -> str:
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -25,8 +25,8 @@ LEVELS = (
     {"memory"},
     {"plan", "assess", "verify", "verify_orders", "verify_places", "baselines", "targets"},
     {"search", "answer", "question", "explain", "prices"},
-    {"calibrate"},
-    {"planner"},
+    {"calibrate", "capacity", "placement", "transitions"},
+    {"planner", "fleet"},
 )
 
 

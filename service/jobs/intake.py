@@ -41,6 +41,11 @@ class Asked:
 
     request: PlanRequest
 
+    @property
+    def kind(self) -> str:
+        """What kind of work it is."""
+        return "plan"
+
     @cached_property
     def plan_id(self) -> str:
         """The id of the plan that answers it."""
@@ -99,7 +104,15 @@ class Intake:
 
     async def evaluate(self, asked: Asked) -> str:
         """The evaluation (JSON text) of the plan that the request describes."""
-        outcome = await self._quickly("evaluate", await self.known(asked))
+        return await self.quick_answer("evaluate", await self.known(asked))
+
+    async def quick_answer(self, call: str, asked: Asked) -> str:
+        """What a call that needs no job answers (JSON text); nothing is stored.
+
+        Raises:
+            ProblemError: The request cannot be answered.
+        """
+        outcome = await self._quickly(call, asked)
         assert outcome.answer is not None
         return outcome.answer
 
@@ -161,7 +174,7 @@ class Intake:
     async def known(self, asked: Asked) -> Asked:
         """The same with the content of the calibration that it names."""
         named = asked.request.calibration
-        if named is None or named.has_content:
+        if named is None or named.has_content or asked.kind != "plan":
             return asked
         return Asked(await to_thread.run_sync(with_known_calibration, asked.request, self._store))
 
@@ -177,7 +190,7 @@ class Intake:
 
     async def _accept(self, asked: Asked, terms: Terms, checked: bool) -> StoredPlan:
         if not checked:
-            await self._quickly("check", asked)
+            await self._quickly("check" if asked.kind == "plan" else f"check-{asked.kind}", asked)
         stored, job = await to_thread.run_sync(self._admit, asked, terms)
         if job is not None:
             await self._queue.enqueue(*job)
@@ -275,6 +288,7 @@ def plan_row(asked: Asked, now: float) -> PlanRow:
     cluster = asked.request.cluster
     return PlanRow(
         id=asked.plan_id,
+        kind=asked.kind,
         status="queued",
         request=asked.json,
         solver_version=SOLVER_VERSION,

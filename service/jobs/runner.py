@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 import uuid
@@ -94,11 +95,11 @@ class Runner:
             return await self._tried(claim, progress, most)
 
     async def _tried(self, claim: Claim, progress: dict[str, Any], most: int) -> plans.Result:
-        request, seconds = await to_thread.run_sync(self._assignment, claim)
+        call, request, seconds = await to_thread.run_sync(self._assignment, claim)
         reason = ""
         for attempt in range(claim.attempts, most + 1):
             try:
-                outcome = await self._pool.call("plan", request, seconds, progress.update)
+                outcome = await self._pool.call(call, request, seconds, progress.update)
                 return results.result_of(outcome)
             except TimeoutError:
                 return results.too_slow(seconds)
@@ -107,14 +108,18 @@ class Runner:
                 reason = str(death)
         return results.given_up(reason, most)
 
-    def _assignment(self, claim: Claim) -> tuple[str, float]:
-        """The request (JSON text), and the seconds after which its process is killed."""
+    def _assignment(self, claim: Claim) -> tuple[str, str, float]:
+        """The call, its request (JSON text), and the seconds after which its process is killed."""
         with self._store.reading() as session:
-            request = plans.request_of(session, claim.plan_id)
-        if request is None:
+            found = plans.kind_and_request(session, claim.plan_id)
+        if found is None:
             raise LookupError(f"plan {claim.plan_id} was removed")
-        limit = PlanRequest.model_validate_json(request).solver.time_limit_seconds
-        return request, limit + self._settings.solve_grace_seconds
+        kind, request = found
+        if kind == "plan":
+            limit = PlanRequest.model_validate_json(request).solver.time_limit_seconds
+        else:
+            limit = float(json.loads(request)["time_limit_seconds"])
+        return kind, request, limit + self._settings.solve_grace_seconds
 
     async def _beat(self, hold: Hold, claim: Claim, progress: dict[str, Any]) -> None:
         try:

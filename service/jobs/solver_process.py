@@ -69,6 +69,8 @@ def _served(
         if message["call"] == "calibrate":
             asked = RunsToFit.model_validate(message["request"])
             return {"answer": planner.calibrate(asked).model_dump_json()}
+        if message["call"] not in _PLANNER_CALLS:
+            return _studied(message["call"], message["request"], report)
         request = PlanRequest.model_validate(message["request"])
         match message["call"]:
             case "plan":
@@ -101,6 +103,21 @@ def _served(
         }
     except Exception:
         return {"failure": traceback.format_exc()}
+
+
+_PLANNER_CALLS = ("plan", "evaluate", "check")
+
+
+def _studied(call: str, request: Any, report: Callable[[Any], None]) -> dict[str, Any]:
+    """What schedulers ask: ``capacity``, ``placement`` and the like, or the check of one."""
+    from solver import fleet
+
+    kind = call.removeprefix("check-")
+    if kind != call:
+        fleet.check(kind, request)
+        return {"answer": ""}
+    answer = fleet.study(kind, request, report)
+    return {"answer": answer.model_dump_json(), "status": getattr(answer, "status", None)}
 
 
 def _plain(progress: Any) -> Any:

@@ -101,7 +101,7 @@ async def read(plan_id: PlanId, request: Request) -> Response:
     """The plan, or how far its solve is."""
     intake = intake_of(request)
     stored = await intake.find(plan_id)
-    if stored is None:
+    if stored is None or stored.kind != "plan":
         raise unknown_plan(plan_id)
     progress = None if stored.finished else await intake.progress(plan_id)
     text = plan_json(stored, progress)

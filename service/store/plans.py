@@ -21,6 +21,7 @@ class StoredPlan:
     status: str
     answer: str | None
     problem: str | None
+    kind: str = "plan"
 
     @property
     def finished(self) -> bool:
@@ -64,11 +65,19 @@ class Place:
 def find(session: Session, plan_id: str) -> StoredPlan | None:
     """The plan of that id."""
     row = session.execute(
-        select(PlanRow.id, PlanRow.status, PlanRow.answer, PlanRow.problem).where(
+        select(PlanRow.id, PlanRow.status, PlanRow.answer, PlanRow.problem, PlanRow.kind).where(
             PlanRow.id == plan_id
         )
     ).one_or_none()
     return StoredPlan(*row) if row else None
+
+
+def kind_and_request(session: Session, plan_id: str) -> tuple[str, str] | None:
+    """What kind of work the plan is, and its canonical request (JSON)."""
+    row = session.execute(
+        select(PlanRow.kind, PlanRow.request).where(PlanRow.id == plan_id)
+    ).one_or_none()
+    return (row.kind, row.request) if row else None
 
 
 def request_of(session: Session, plan_id: str) -> str | None:
@@ -108,7 +117,8 @@ def page(
     """At most ``limit`` plans, newest first, from behind ``after``; with ``tenant`` those only
     that the tenant asked for.
     """
-    query = select(PlanRow).order_by(PlanRow.created_at.desc(), PlanRow.id.desc()).limit(limit)
+    query = select(PlanRow).where(PlanRow.kind == "plan")
+    query = query.order_by(PlanRow.created_at.desc(), PlanRow.id.desc()).limit(limit)
     if after is not None:
         query = query.where(
             tuple_(PlanRow.created_at, PlanRow.id) < tuple_(after.created_at, after.id)

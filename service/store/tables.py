@@ -30,7 +30,10 @@ class Base(DeclarativeBase):
 
 
 class PlanRow(Base):
-    """A plan that was asked for. ``answer`` is written once and never changed."""
+    """A plan that was asked for. ``answer`` is written once and never changed.
+
+    ``kind`` is ``plan``, or what else was asked and is worked out as a job (``service.studies``).
+    """
 
     __tablename__ = "plans"
     __table_args__ = (
@@ -39,6 +42,7 @@ class PlanRow(Base):
     )
 
     id: Mapped[str] = mapped_column(String(100), primary_key=True)
+    kind: Mapped[str] = mapped_column(String(20), default="plan", server_default="plan")
     status: Mapped[str] = mapped_column(String(20))
     request: Mapped[str] = mapped_column(Text)
     answer: Mapped[str | None] = mapped_column(Text)

@@ -69,6 +69,7 @@ def search(
     relative_gap: float,
     time_limit_seconds: float,
     floor_seconds: float = 0.0,
+    ceiling_seconds: float = math.inf,
     inputs_kept: bool = True,
     progress: Callable[[Progress], None] | None = None,
 ) -> Outcome:
@@ -76,11 +77,13 @@ def search(
 
     A layout's ``costs_of`` may be called twice; it should be cheap or remember. Of its regimes the
     first is the one that needs least memory. ``floor_seconds``: what no plan is below, as far as it
-    is known beforehand; the search ends where it is reached. ``inputs_kept``: every layer keeps its
+    is known beforehand; the search ends where it is reached. ``ceiling_seconds``: a plan as slow as
+    that is of no use, as one is known; where nothing is faster, nothing is found. ``inputs_kept``: every layer keeps its
     input, whatever the regime.
     """
     limits = (relative_gap, time_limit_seconds, floor_seconds)
-    return _Search(families, costs_of, regimes_of, *limits, inputs_kept, progress).run()
+    options = (ceiling_seconds, inputs_kept, progress)
+    return _Search(families, costs_of, regimes_of, *limits, *options).run()
 
 
 class _End(IntEnum):
@@ -134,10 +137,12 @@ class _Search:
         relative_gap: float,
         time_limit_seconds: float,
         floor_seconds: float,
+        ceiling_seconds: float,
         inputs_kept: bool,
         progress: Callable[[Progress], None] | None,
     ) -> None:
         self._costs_of, self._regimes_of = costs_of, regimes_of
+        self._ceiling = ceiling_seconds
         self._relative_gap, self._floor, self._tell = relative_gap, floor_seconds, progress
         self._deadline = time.monotonic() + time_limit_seconds
         self._frontier = Frontier(families, costs_of, floor_seconds, self._choices, inputs_kept)
@@ -155,7 +160,7 @@ class _Search:
 
     @property
     def _best(self) -> float:
-        return self._found.partition.makespan if self._found else math.inf
+        return self._found.partition.makespan if self._found else self._ceiling
 
     @property
     def _limit(self) -> float:

@@ -1,0 +1,137 @@
+"""``stagecut capacity`` and ``stagecut place``: what schedulers ask, from a file."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from service.command_line import (
+    INFEASIBLE,
+    AsJson,
+    ServerUrl,
+    problems_as_exit_status,
+    read_file,
+    show,
+)
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from solver.capacity.documents import CapacityAnswer
+    from solver.placement.documents import PlacementAnswer
+    from solver.transitions.documents import TransitionAnswer
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="The request as JSON; - reads stdin.")]
+
+
+def capacity(file: File, as_json: AsJson = False, server: ServerUrl = None) -> None:
+    """Say what a job is worth on every number of nodes."""
+    from solver.capacity.documents import CapacityAnswer, CapacityRequest
+
+    with problems_as_exit_status(as_json):
+        answer = _answer("capacity", file, CapacityRequest, CapacityAnswer, server)
+        show(answer.model_dump_json(indent=2)) if as_json else _show_capacity(answer)
+        if answer.status != "succeeded":
+            raise typer.Exit(INFEASIBLE)
+
+
+def place(file: File, as_json: AsJson = False, server: ServerUrl = None) -> None:
+    """Put a plan on free nodes, crossing as few leafs as can be."""
+    from solver.placement.documents import PlacementAnswer, PlacementRequest
+
+    with problems_as_exit_status(as_json):
+        answer = _answer("placement", file, PlacementRequest, PlacementAnswer, server)
+        show(answer.model_dump_json(indent=2)) if as_json else _show_placement(answer)
+        if answer.status != "succeeded":
+            raise typer.Exit(INFEASIBLE)
+
+
+def move(file: File, as_json: AsJson = False, server: ServerUrl = None) -> None:
+    """Say what state moves when a run goes from one plan to another."""
+    from solver.transitions.documents import TransitionAnswer, TransitionRequest
+
+    with problems_as_exit_status(as_json):
+        answer = _answer("transition", file, TransitionRequest, TransitionAnswer, server)
+        show(answer.model_dump_json(indent=2)) if as_json else _show_transition(answer)
+
+
+_PATHS = {
+    "capacity": "/v1/capacity",
+    "placement": "/v1/placements",
+    "transition": "/v1/transitions",
+}
+
+
+def _answer(
+    kind: str, file: str, asked: type[BaseModel], answered: type[Any], server: str | None
+) -> Any:
+    from service.reading import parse, validate
+
+    request = validate(asked, parse(read_file(file)))
+    if server:
+        from service.client import Client
+
+        with Client(server) as client:
+            return client.study(_PATHS[kind], request, answered)
+    from service.console.standard_output import kept_for_answers
+    from solver import fleet
+
+    with kept_for_answers():
+        return fleet.study(kind, json.loads(request.model_dump_json()))
+
+
+def _show_capacity(answer: CapacityAnswer) -> None:
+    from rich.table import Table
+
+    for curve in answer.curves:
+        table = Table(title=f"{curve.device}, {curve.placement}", title_justify="left")
+        for heading in ("nodes", "uses", "seconds", "samples/s", "gain/node", "tp", "pp", "dp"):
+            table.add_column(heading, justify="right")
+        for point in curve.points:
+            if not point.feasible or point.layout is None:
+                table.add_row(str(point.nodes), "-", "nothing fits", "", "", "", "", "")
+                continue
+            layout = point.layout
+            table.add_row(
+                str(point.nodes),
+                str(point.uses_nodes),
+                f"{point.iteration_seconds:.4g}",
+                f"{point.samples_per_second:.4g}",
+                "" if point.gain_per_node is None else f"{point.gain_per_node:.3g}",
+                str(layout.tensor_parallel),
+                str(layout.pipeline_parallel),
+                str(layout.data_parallel),
+            )
+        show(table)
+        show(f"smallest {curve.smallest_feasible or '-'}, knee {curve.knee or '-'} nodes")
+
+
+def _show_placement(answer: PlacementAnswer) -> None:
+    if answer.error:
+        show(answer.error)
+        return
+    for node in answer.nodes:
+        stages = ",".join(map(str, node.stages))
+        show(f"{node.first_rank:>6}  {node.name}  {node.leaf}  stage {stages}")
+    gigabytes = (answer.crossing_bytes or 0.0) / 1e9
+    show(f"{gigabytes:.4g} GB cross leafs in an iteration, gap {100 * (answer.gap or 0):.2g}%")
+    if answer.words:
+        show(" ".join(answer.words.slurm))
+    for number, score in enumerate(answer.scores):
+        worth = "does not fit" if score.crossing_bytes is None else f"{score.crossing_bytes:.4g} B"
+        show(f"candidate {number}: {worth}")
+
+
+def _show_transition(answer: TransitionAnswer) -> None:
+    show(f"ranks in order: {' '.join(answer.nodes)}")
+    for move in answer.moves:
+        size = (move.weight_bytes + move.optimizer_bytes) / 1e9
+        show(f"  {move.source} -> {move.target}  {size:.4g} GB")
+    show(
+        f"{answer.moved_bytes / 1e9:.4g} GB move, {answer.checkpoint_bytes / 1e9:.4g} GB come from "
+        f"the checkpoint, {answer.seconds:.4g} s in all"
+    )
+    for note in answer.notes:
+        show(note)

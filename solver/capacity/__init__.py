@@ -1,0 +1,1 @@
+"""What a job is worth on every allocation that a scheduler could give it."""

@@ -1,0 +1,304 @@
+"""The capacity curve of a job: every size planned, each with the best of the smaller as ceiling.
+
+A size is useful if it is faster than every smaller one, so its search may give up whatever is not:
+most layouts of a size that fits the model badly end at their first bound. With unused devices
+allowed the curve never falls. Sizes are dealt to several processes in ascending order; a size that
+is begun before a smaller one is done only searches further than it had to.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+
+import numpy as np
+
+from solver.capacity.documents import (
+    CapacityAnswer,
+    CapacityRequest,
+    Curve,
+    GoodputParameters,
+    Point,
+)
+from solver.capacity.goodput import fit
+from solver.capacity.sizes import Size, at_size, planned
+from solver.cluster.cluster import cluster_from_request
+from solver.errors import BadRequest, IllegalLayout
+from solver.identity import content_id
+from solver.progress import Progress
+from solver.question import question
+from solver.request import PlanRequest
+
+_FEWEST_FOR_PROCESSES = 9
+_FEWEST_FOR_FIT = 4
+
+
+def capacity(
+    request: CapacityRequest,
+    *,
+    progress: Callable[[Progress], None] | None = None,
+    processes: int | None = None,
+) -> CapacityAnswer:
+    """The curves of a job, one per kind of node and placement.
+
+    Args:
+        request: The job and its allocations.
+        progress: Told of every size that is done.
+        processes: Planned at the same time; by default as many as there are processors.
+
+    Raises:
+        BadRequest: The job cannot be planned whatever the size.
+    """
+    started = time.monotonic()
+    check(request)
+    variants = list(_variants(request))
+    total = sum(len(counts) for _, _, _, counts in variants)
+    done = 0
+
+    def report() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(Progress(None, 0.0, done, total))
+
+    workers = processes or os.cpu_count() or 1
+    curves: list[Curve] = []
+    late: list[int] = []
+    with _Planners(workers if total >= _FEWEST_FOR_PROCESSES else 1) as planners:
+        for device, placement, job, counts in variants:
+            deadline = started + request.time_limit_seconds
+            sizes = planners.plan(job, counts, request, deadline, report)
+            late += [size.nodes for size in sizes if not size.finished]
+            curves.append(_curve(device, placement, job, counts, sizes))
+    feasible = any(curve.smallest_feasible for curve in curves)
+    return CapacityAnswer(
+        id=content_id("capacity", request),
+        status="succeeded" if feasible else "infeasible",
+        global_batch_size=request.job.training.global_batch_size,
+        curves=curves,
+        seconds=time.monotonic() - started,
+        notes=_notes(late),
+    )
+
+
+def _notes(late: list[int]) -> list[str]:
+    if not late:
+        return []
+    some = ", ".join(str(nodes) for nodes in late[:12]) + (", ..." if len(late) > 12 else "")
+    return [
+        f"Time ran out before the search was complete at {some} nodes: what stands there is the "
+        "best plan so far. A larger seconds_per_size or time_limit_seconds completes them."
+    ]
+
+
+def check(request: CapacityRequest) -> None:
+    """Refuse a job that no size can plan.
+
+    Raises:
+        BadRequest: The reason that its largest size gives.
+    """
+    for _, _, job, counts in _variants(request):
+        _check(job, counts)
+
+
+def _variants(request: CapacityRequest) -> Iterator[tuple[str, str, PlanRequest, list[int]]]:
+    """Device, placement, job and node counts of every curve."""
+    counts = list(request.nodes.counts)
+    for job in _jobs(request):
+        cluster = cluster_from_request(at_size(job, counts[0]).cluster)
+        if request.spread is None:
+            yield cluster.device.name, "any", job, counts
+            continue
+        per_leaf = request.spread.nodes_per_leaf
+        within = [count for count in counts if count <= per_leaf]
+        if within:
+            yield cluster.device.name, "one-leaf", job, within
+        rate = cluster.inter_node_bytes_per_second / request.spread.oversubscription
+        slower = job.cluster.model_copy(update={"inter_node_bytes_per_second": rate})
+        several = [count for count in counts if count > 1]
+        yield (
+            cluster.device.name,
+            "several-leafs",
+            job.model_copy(update={"cluster": slower}),
+            several,
+        )
+
+
+def _jobs(request: CapacityRequest) -> Iterator[PlanRequest]:
+    if not request.devices:
+        yield request.job
+    for kind in request.devices:
+        changes = {"device": kind.device, "fabric": None, "memory_bytes": None}
+        changes["inter_node_bytes_per_second"] = kind.inter_node_bytes_per_second  # type: ignore[assignment]
+        if kind.devices_per_node is not None:
+            changes["devices_per_node"] = kind.devices_per_node  # type: ignore[assignment]
+        cluster = request.job.cluster.model_copy(update=changes)
+        yield request.job.model_copy(update={"cluster": cluster})
+
+
+def _check(job: PlanRequest, counts: list[int]) -> None:
+    """Refuse a job that no size can plan, for the reason that its largest size gives."""
+    if job.model.profile is not None:
+        raise BadRequest(
+            "A profile's costs are those of one allocation; they cannot be had for others.",
+            field="job.model.profile",
+            hint="Give the model by name, as a config.json or as Megatron-LM flags.",
+        )
+    failed: BadRequest | None = None
+    for count in sorted(set(counts), reverse=True):
+        try:
+            question(at_size(job, count), to_plan=True)
+        except IllegalLayout as error:
+            failed = failed or error
+        except BadRequest as error:
+            error.field = f"job.{error.field}" if error.field else None
+            raise
+        else:
+            return
+    if failed is not None:
+        failed.field = f"job.{failed.field}" if failed.field else None
+        raise failed
+
+
+class _Planners:
+    """Plans sizes, here or in processes that end with this one."""
+
+    def __init__(self, workers: int) -> None:
+        self._pool: ProcessPoolExecutor | None = None
+        self._workers = workers
+        if workers > 1:
+            self._pool = ProcessPoolExecutor(
+                workers, multiprocessing.get_context("spawn"), initializer=_die_with_parent
+            )
+
+    def __enter__(self) -> _Planners:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def plan(
+        self,
+        job: PlanRequest,
+        counts: list[int],
+        asked: CapacityRequest,
+        deadline: float,
+        report: Callable[[], None],
+    ) -> list[Size]:
+        """Every size in ascending order, as many at a time as there are processes."""
+        sizes: dict[int, Size] = {}
+        waiting = sorted(counts, reverse=True)
+        running: dict[Future[Size], int] = {}
+        while waiting or running:
+            while waiting and len(running) < self._workers:
+                nodes = waiting.pop()
+                known = (s.seconds for n, s in sizes.items() if n < nodes and s.seconds)
+                ceiling = min(known, default=math.inf)
+                left = min(deadline - time.monotonic(), asked.seconds_per_size)
+                if left <= 0:
+                    sizes[nodes] = Size(nodes, finished=False)
+                elif self._pool is None:
+                    sizes[nodes] = planned(job, nodes, ceiling, asked.relative_gap, left)
+                    report()
+                else:
+                    running[
+                        self._pool.submit(planned, job, nodes, ceiling, asked.relative_gap, left)
+                    ] = nodes
+            ended, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in ended:
+                sizes[running.pop(future)] = future.result()
+                report()
+        return [sizes[nodes] for nodes in sorted(sizes)]
+
+
+def _die_with_parent() -> None:
+    """End a planning process when the one that started it ends, however that happens (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def _curve(
+    device: str, placement: str, job: PlanRequest, counts: list[int], sizes: list[Size]
+) -> Curve:
+    """Points by node count: each size, or the best of the smaller ones where that is faster."""
+    per_node = job.cluster.devices_per_node or _devices_per_node(job, counts[0])
+    batch = job.training.global_batch_size or 1
+    sequence = job.training.sequence_length
+    best: Size | None = None
+    last: tuple[int, float] = (0, 0.0)
+    points, useful = [], []
+    for size in sizes:
+        is_useful = size.seconds is not None and (
+            best is None or best.seconds is None or size.seconds < best.seconds
+        )
+        gain = None
+        if is_useful:
+            best = size
+            assert size.seconds is not None
+            useful.append(size)
+            rate = batch / size.seconds
+            gain = (rate - last[1]) / (size.nodes - last[0])
+            last = (size.nodes, rate)
+        seconds = best.seconds if best else None
+        points.append(
+            Point(
+                nodes=size.nodes,
+                devices=size.nodes * per_node,
+                feasible=best is not None,
+                useful=is_useful,
+                uses_nodes=best.nodes if best else None,
+                iteration_seconds=seconds,
+                lower_bound_seconds=best.lower_bound if best else None,
+                samples_per_second=batch / seconds if seconds else None,
+                tokens_per_second=batch * sequence / seconds if seconds and sequence else None,
+                gain_per_node=gain,
+                **(best.facts or {} if best else {}),
+            )
+        )
+    return Curve(
+        device=device,
+        placement=placement,
+        points=points,
+        smallest_feasible=useful[0].nodes if useful else None,
+        knee=_knee(useful),
+        useful_sizes=[size.nodes for size in useful],
+        goodput=_goodput(useful, per_node, batch),
+    )
+
+
+def _devices_per_node(job: PlanRequest, nodes: int) -> int:
+    return cluster_from_request(at_size(job, nodes).cluster).devices_per_node
+
+
+def _knee(useful: list[Size]) -> int | None:
+    """The point farthest above the chord from first to last (Satopaa et al. 2011, Kneedle)."""
+    if not useful:
+        return None
+    nodes = np.array([size.nodes for size in useful], dtype=np.float64)
+    rates = np.array([1.0 / (size.seconds or math.inf) for size in useful])
+    if len(useful) < 3:
+        return useful[-1].nodes
+    across = (nodes - nodes[0]) / (nodes[-1] - nodes[0])
+    up = (rates - rates[0]) / (rates[-1] - rates[0])
+    return (
+        useful[int(np.argmax(up - across))].nodes if (up - across).max() > 0 else (useful[-1].nodes)
+    )
+
+
+def _goodput(useful: list[Size], per_node: int, batch: int) -> GoodputParameters | None:
+    if len(useful) < _FEWEST_FOR_FIT:
+        return None
+    nodes = np.array([size.nodes for size in useful], dtype=np.float64)
+    seconds = np.array([size.seconds for size in useful], dtype=np.float64)
+    fitted = fit(nodes, nodes * per_node, seconds, float(batch))
+    names = ("alpha_c", "beta_c", "alpha_n", "beta_n", "alpha_r", "beta_r", "gamma")
+    values = dict(zip(names, fitted.parameters, strict=True))
+    return GoodputParameters(**values, relative_error=fitted.relative_error)

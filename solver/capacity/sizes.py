@@ -1,0 +1,79 @@
+"""The best plan of one size that is faster than a given one, or the word that there is none."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from solver.answer import layout_answer
+from solver.assess import assess
+from solver.errors import IllegalLayout
+from solver.identity import plan_id
+from solver.partition.policy_menu import policy_menu
+from solver.partition.stages import decided_stages
+from solver.question import question
+from solver.request import PlanRequest, Policy
+from solver.search.search import Found, one_regime, search
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a node count gives. ``seconds`` is None where nothing is faster than the ceiling.
+
+    ``fits``: whether any plan fits at all, None where the ceiling ended the search first.
+    """
+
+    nodes: int
+    seconds: float | None = None
+    lower_bound: float = math.inf
+    finished: bool = True
+    facts: dict[str, Any] | None = None
+
+
+def planned(
+    request: PlanRequest, nodes: int, ceiling: float, relative_gap: float, time_limit: float
+) -> Size:
+    """The best plan on exactly ``nodes`` nodes that takes less than ``ceiling`` seconds."""
+    sized = at_size(request, nodes)
+    try:
+        asked = question(sized, to_plan=True)
+    except IllegalLayout:
+        return Size(nodes)
+    outcome = search(
+        asked.families,
+        asked.costs,
+        one_regime(lambda costs: policy_menu(costs, asked.request.recompute)),
+        relative_gap=relative_gap,
+        time_limit_seconds=time_limit,
+        ceiling_seconds=ceiling,
+        inputs_kept=asked.request.recompute.policy is not Policy.UNIFORM,
+    )
+    found = outcome.found
+    if found is None:
+        return Size(nodes, finished=not outcome.unfinished)
+    return Size(
+        nodes,
+        seconds=found.partition.makespan,
+        lower_bound=min(outcome.lower_bound, found.partition.makespan),
+        finished=not outcome.unfinished,
+        facts=_facts(sized, found),
+    )
+
+
+def at_size(request: PlanRequest, nodes: int) -> PlanRequest:
+    """The request on ``nodes`` nodes of its cluster."""
+    cluster = request.cluster.model_copy(update={"nodes": nodes})
+    return request.model_copy(update={"cluster": cluster})
+
+
+def _facts(sized: PlanRequest, found: Found) -> dict[str, Any]:
+    """What a point says of its plan."""
+    stages = decided_stages(found.partition, found.menu)
+    assessment = assess(found.costs, found.schedule, stages)
+    return {
+        "memory_headroom_bytes": assessment.capacity_bytes - assessment.peak_bytes,
+        "layout": layout_answer(found.layout),
+        "stages": [stop - start for start, stop in found.partition.cuts],
+        "plan_id": plan_id(sized),
+    }

@@ -1,0 +1,53 @@
+"""The door for schedulers: what a job is worth where, and where its ranks go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel
+
+from solver.capacity.curve import capacity
+from solver.capacity.curve import check as check_capacity
+from solver.capacity.documents import CapacityRequest
+from solver.placement.documents import PlacementRequest
+from solver.placement.place import place
+from solver.progress import Progress
+from solver.transitions.documents import TransitionRequest
+from solver.transitions.transition import transition
+
+Tell = Callable[[Progress], None]
+
+
+def study(kind: str, request: Any, progress: Tell | None = None) -> BaseModel:
+    """The answer to a request of a kind.
+
+    Args:
+        kind: ``capacity``, ``placement`` or ``transition``.
+        request: The request as plain data.
+        progress: Told how far it is.
+
+    Raises:
+        BadRequest: The request cannot be answered.
+        KeyError: No such kind.
+    """
+    return _STUDIES[kind](request, progress)
+
+
+def check(kind: str, request: Any) -> None:
+    """Refuse a request for every reason that can be told without solving.
+
+    Raises:
+        BadRequest: As ``study`` would.
+    """
+    if kind == "capacity":
+        check_capacity(CapacityRequest.model_validate(request))
+
+
+_STUDIES: dict[str, Callable[[Any, Tell | None], BaseModel]] = {
+    "capacity": lambda request, tell: capacity(
+        CapacityRequest.model_validate(request), progress=tell
+    ),
+    "transition": lambda request, _: transition(TransitionRequest.model_validate(request)),
+    "placement": lambda request, _: place(PlacementRequest.model_validate(request)),
+}

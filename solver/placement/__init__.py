@@ -1,0 +1,1 @@
+"""Which nodes a plan is put on, and in which order of ranks."""

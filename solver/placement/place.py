@@ -1,0 +1,246 @@
+"""The door: a plan and free nodes in, nodes in rank order out, and what other sets are worth."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.cluster.cluster import Cluster, cluster_from_request
+from solver.errors import BadRequest
+from solver.layouts import Layout
+from solver.placement.crossing import crossing_bytes, distinct, patterns
+from solver.placement.documents import (
+    FreeNode,
+    PlacedNode,
+    PlacementAnswer,
+    PlacementRequest,
+    Score,
+    Spreads,
+)
+from solver.placement.every_profile import every_profile
+from solver.placement.grid import Grid, grid_of
+from solver.placement.program import Profile, solve
+from solver.placement.words import words
+from solver.question import question
+
+Index = npt.NDArray[np.int64]
+
+
+def place(request: PlacementRequest) -> PlacementAnswer:
+    """Nodes for a plan, crossing as few leafs as can be.
+
+    Raises:
+        BadRequest: The layout is not decided, the cluster is not described, a node is named twice,
+            or a candidate names a node that is not free.
+    """
+    started = time.monotonic()
+    layout, grid, cluster = _grid(request)
+    _check_names(request)
+    fabric = _Fabric(request.nodes, grid)
+    scores = _scores(request, grid)
+    if fabric.capacities.sum() < grid.cells:
+        return PlacementAnswer(
+            status="infeasible",
+            unit_nodes=grid.unit,
+            scores=scores,
+            error=f"The plan needs {grid.cells} times {grid.unit} nodes that are together; the "
+            f"free nodes have {int(fabric.capacities.sum())}.",
+        )
+    leafs, lower = _decided(grid, fabric, started + request.time_limit_seconds)
+    crossing = float(crossing_bytes(grid, leafs[None])[0])
+    lower = min(lower, crossing)
+    names = fabric.nodes_of(leafs)
+    per_node = cluster.devices_per_node
+    return PlacementAnswer(
+        status="succeeded",
+        nodes=[_placed(layout, node, i, per_node) for i, node in enumerate(names)],
+        crossing_bytes=crossing,
+        lower_bound_bytes=lower,
+        gap=1.0 - lower / crossing if crossing > 0 else 0.0,
+        spreads=_spreads(leafs),
+        unit_nodes=grid.unit,
+        words=words(layout, grid, names, per_node, request.leaf_label),
+        scores=scores,
+        seconds=time.monotonic() - started,
+        notes=_notes(layout, cluster),
+    )
+
+
+def _grid(request: PlacementRequest) -> tuple[Layout, Grid, Cluster]:
+    asked = question(request.job)
+    if len({(x.tensor_parallel, x.pipeline_parallel, x.data_parallel) for x in asked.layouts}) > 1:
+        raise BadRequest(
+            "A placement is of a plan, whose layout is decided.",
+            field="job.layout",
+            hint="Copy the plan's `layout` into the request.",
+        )
+    layout = asked.layouts[0]
+    cluster = cluster_from_request(request.job.cluster)
+    costs = asked.costs(layout)
+    return layout, grid_of(layout, costs, cluster.devices_per_node, cluster.domain_size), cluster
+
+
+def _check_names(request: PlacementRequest) -> None:
+    names = Counter(node.name for node in request.nodes)
+    twice = next((name for name, count in names.items() if count > 1), None)
+    if twice is not None:
+        raise BadRequest(f"The node {twice!r} is given twice.", field="nodes")
+    for number, candidate in enumerate(request.candidates):
+        unknown = next((name for name in candidate if name not in names), None)
+        if unknown is not None:
+            raise BadRequest(
+                f"The node {unknown!r} is not among the free nodes.",
+                field=f"candidates[{number}]",
+            )
+
+
+class _Fabric:
+    """Free nodes by leaf, each leaf's in whole cells of nodes that share a domain."""
+
+    def __init__(self, nodes: Sequence[FreeNode], grid: Grid) -> None:
+        by_leaf: dict[str, list[FreeNode]] = defaultdict(list)
+        for node in sorted(nodes, key=lambda node: (node.spine or "", node.leaf)):
+            by_leaf[node.leaf].append(node)
+        self._unit = grid.unit
+        self._cells = [_cells(inside, grid.unit) for inside in by_leaf.values()]
+        self.capacities: Index = np.array([len(cells) for cells in self._cells], dtype=np.int64)
+
+    def nodes_of(self, leafs: Index) -> list[FreeNode]:
+        """The nodes in rank order of an assignment of shape (rows, stages)."""
+        left = [iter(cells) for cells in self._cells]
+        return [
+            node for leaf in leafs.T.ravel() for node in next(left[int(leaf)])
+        ]  # stage by stage, row by row
+
+
+def _cells(nodes: list[FreeNode], unit: int) -> list[list[FreeNode]]:
+    """The nodes of one leaf in groups of ``unit`` from one domain each."""
+    domains: dict[str, list[FreeNode]] = defaultdict(list)
+    for node in nodes:
+        domains[node.domain or ("" if unit > 1 else node.name)].append(node)
+    return [
+        inside[start : start + unit]
+        for inside in domains.values()
+        for start in range(0, len(inside) - unit + 1, unit)
+    ]
+
+
+def _decided(grid: Grid, fabric: _Fabric, deadline: float) -> tuple[Index, float]:
+    """The leafs of every cell, and the proved bound of their crossing."""
+    best, chosen = patterns(grid, fabric.capacities[None])
+    leafs = chosen[0]
+    if best[0] == 0.0 or grid.cells == 1:
+        return leafs, 0.0
+    counts = {int(c): int(n) for c, n in Counter(fabric.capacities.tolist()).items() if c}
+    known = _profiles(grid, leafs, len(fabric.capacities))
+    for capacity in counts:
+        known += every_profile(grid, capacity) or []
+    solution = solve(grid, counts, known, deadline)
+    if solution is None:
+        return leafs, 0.0
+    if solution.crossing < best[0] * (1 - 1e-12):
+        leafs = _assignment(grid, fabric, solution.profiles)
+    return leafs, solution.lower_bound
+
+
+def _profiles(grid: Grid, leafs: Index, count: int) -> list[Profile]:
+    """The profiles of the leafs in an assignment."""
+    table = np.zeros((count, grid.stages), dtype=np.int64)
+    for stage in range(grid.stages):
+        table[:, stage] = np.bincount(leafs[:, stage], minlength=count)
+    return [tuple(int(cells) for cells in row) for row in table if row.any()]
+
+
+def _assignment(grid: Grid, fabric: _Fabric, profiles: list[tuple[int, Profile]]) -> Index:
+    """Cells for the profiles: rows stay on their leaf from stage to stage wherever they can."""
+    free = {leaf: int(capacity) for leaf, capacity in enumerate(fabric.capacities)}
+    table: dict[int, Profile] = {}
+    for capacity, profile in sorted(profiles, key=lambda entry: entry[1], reverse=True):
+        leaf = next(leaf for leaf, cells in free.items() if cells == capacity)
+        del free[leaf]
+        table[leaf] = profile
+    leafs = np.zeros((grid.rows, grid.stages), dtype=np.int64)
+    for stage in range(grid.stages):
+        left = Counter({leaf: profile[stage] for leaf, profile in table.items()})
+        open_rows = []
+        for row in range(grid.rows):
+            before = int(leafs[row, stage - 1]) if stage else -1
+            if left[before] > 0:
+                leafs[row, stage] = before
+                left[before] -= 1
+            else:
+                open_rows.append(row)
+        rest = [leaf for leaf, cells in left.items() for _ in range(cells)]
+        for row, leaf in zip(open_rows, rest, strict=True):
+            leafs[row, stage] = leaf
+    return leafs
+
+
+def _scores(request: PlacementRequest, grid: Grid) -> list[Score]:
+    """Every candidate's crossing under the best orderly filling, all at once."""
+    if not request.candidates:
+        return []
+    place_of = {node.name: node for node in request.nodes}
+    number = {leaf: i for i, leaf in enumerate(dict.fromkeys(n.leaf for n in request.nodes))}
+    table = np.zeros((len(request.candidates), len(number)), dtype=np.int64)
+    for row, candidate in enumerate(request.candidates):
+        for leaf, cells in _counted((place_of[name] for name in candidate), grid.unit).items():
+            table[row, number[leaf]] = cells
+    best, _ = patterns(grid, table)
+    touched = (table > 0).sum(axis=1)
+    return [
+        Score(
+            fits=bool(np.isfinite(cost)),
+            crossing_bytes=float(cost) if np.isfinite(cost) else None,
+            leafs=int(leafs),
+        )
+        for cost, leafs in zip(best, touched, strict=True)
+    ]
+
+
+def _counted(nodes: Iterable[FreeNode], unit: int) -> dict[str, int]:
+    """Cells on each leaf."""
+    if unit == 1:
+        return Counter(node.leaf for node in nodes)
+    domains = Counter((node.leaf, node.domain) for node in nodes)
+    counted: Counter[str] = Counter()
+    for (leaf, _), count in domains.items():
+        counted[leaf] += count // unit
+    return counted
+
+
+def _placed(layout: Layout, node: FreeNode, position: int, per_node: int) -> PlacedNode:
+    first = position * per_node
+    ranks = range(first, min(first + per_node, layout.devices))
+    inner = layout.tensor_parallel * layout.context_parallel
+    stage = inner * layout.data_parallel
+    return PlacedNode(
+        name=node.name,
+        leaf=node.leaf,
+        first_rank=first,
+        stages=sorted({rank // stage for rank in ranks}),
+        replicas=sorted({rank % stage // inner for rank in ranks}),
+    )
+
+
+def _spreads(leafs: Index) -> Spreads:
+    touched = distinct(leafs[None])[0]
+    return Spreads(
+        leafs=len(np.unique(leafs)),
+        data_parallel_most=int(touched.max()),
+        data_parallel_mean=float(touched.mean()),
+        pipeline_crossings=int((leafs[:, 1:] != leafs[:, :-1]).sum()),
+    )
+
+
+def _notes(layout: Layout, cluster: Cluster) -> list[str]:
+    notes = []
+    if layout.tensor_parallel > cluster.domain_size:
+        notes.append("Tensor-parallel groups are larger than an NVLink domain of the device.")
+    if layout.virtual_stages > 1:
+        notes.append("The way from the last stage back to the first is not counted.")
+    return notes

@@ -1,0 +1,261 @@
+"""Who takes which ranks of the new plan so that least state moves, and what then moves.
+
+Giving nodes to the slots of the new plan is an assignment problem: what a node has already of a
+slot's state is its worth there. It is solved exactly (cost scaling, Goldberg and Kennedy 1995, as
+in OR-Tools). What is missing comes from the surviving holder that has sent least so far.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from ortools.graph.python import linear_sum_assignment
+
+from solver.cluster.cluster import cluster_from_request
+from solver.errors import BadRequest
+from solver.question import question
+from solver.request import LayoutRequest, PlanRequest, Precision, Training
+from solver.transitions.documents import Move, PlanOnNodes, TransitionAnswer, TransitionRequest
+from solver.transitions.state import (
+    OPTIMIZER_BYTES,
+    WEIGHT_BYTES,
+    Layers,
+    Shares,
+    Stretch,
+    both,
+    common,
+    parts_for,
+    without,
+)
+
+Floats = npt.NDArray[np.float64]
+_PER_PARAMETER = (WEIGHT_BYTES, OPTIMIZER_BYTES)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """All that a transition depends on, worked out once for many transitions of a job."""
+
+    layers: Layers
+    devices_per_node: int
+    node_bytes_per_second: float
+
+
+def situation(job: PlanRequest) -> Situation:
+    """The situation of a job.
+
+    Raises:
+        BadRequest: The model is a profile, or its cluster is not described.
+    """
+    cluster = cluster_from_request(job.cluster)
+    return Situation(
+        layers=layers_of(job),
+        devices_per_node=cluster.devices_per_node,
+        node_bytes_per_second=cluster.inter_node_bytes_per_second * cluster.devices_per_node,
+    )
+
+
+def layers_of(job: PlanRequest) -> Layers:
+    """The model's blocks with their parameters: what one device would hold of each, unsharded."""
+    if job.model.profile is not None:
+        raise BadRequest(
+            "A profile does not say how its state is sharded.",
+            field="job.model.profile",
+            hint="Give the model by name, as a config.json or as Megatron-LM flags.",
+        )
+    plain = job.model_copy(
+        update={
+            "layout": LayoutRequest(
+                tensor_parallel=1, pipeline_parallel=1, data_parallel=1, micro_batch_size=1,
+                zero_stage=0,
+            ),
+            "training": Training(
+                sequence_length=job.training.sequence_length or 1024,
+                global_batch_size=1,
+                precision=Precision.BF16,
+            ),
+            "target": None,
+        }
+    )  # fmt: skip
+    asked = question(plain)
+    costs = asked.costs(asked.layouts[0])
+    sizes = [costs.blocks[kind].states.weights / WEIGHT_BYTES for kind in costs.sequence]
+    return Layers(np.array(sizes))
+
+
+def transition(request: TransitionRequest, known: Situation | None = None) -> TransitionAnswer:
+    """The transition of least moved bytes.
+
+    Raises:
+        BadRequest: Too few nodes are named for a layout, or stages do not fit the model.
+    """
+    facts = known or situation(request.job)
+    for name in ("before", "after"):
+        _check(getattr(request, name), facts.devices_per_node, name)
+    parts = parts_for(request.before, request.after)
+    held = _Held(request, facts, parts)
+    order = held.assigned()
+    return held.answer(order)
+
+
+def _check(plan: PlanOnNodes, per_node: int, field: str) -> None:
+    needed = -(-plan.devices // per_node)
+    if len(plan.nodes) < needed or (field == "before" and len(plan.nodes) > needed):
+        raise BadRequest(
+            f"{plan.devices} devices are {needed} nodes of {per_node}; {len(plan.nodes)} are "
+            "named.",
+            field=f"{field}.nodes",
+            hint="Name the nodes that hold its ranks.",
+        )
+
+
+class _Held:
+    """Slots of both plans, and what of each new slot every node has already."""
+
+    def __init__(self, request: TransitionRequest, facts: Situation, parts: int) -> None:
+        self._request, self._facts, self._parts = request, facts, parts
+        before, after = request.before, request.after
+        self._have = Shares(before, facts.devices_per_node, parts).slots
+        self._need = Shares(after, facts.devices_per_node, parts).slots
+        old = facts.layers.of_stages(before, "before")
+        new = facts.layers.of_stages(after, "after")
+        sizes = facts.layers.parameters
+        self._shared = {  # parameters that an old and a new stage have in common
+            (a, b): float(sizes[max(one.start, two.start) : min(one.stop, two.stop)].sum())
+            for a, one in enumerate(old)
+            for b, two in enumerate(new)
+            if max(one.start, two.start) < min(one.stop, two.stop)
+        }
+        gone = set(request.lost)
+        self._holder = {name: slot for slot, name in enumerate(before.nodes) if name not in gone}
+        self.overlap = self._overlap()
+
+    def _overlap(self) -> Floats:
+        """Bytes of every new slot that every node has; shape (nodes, slots)."""
+        nodes = self._request.after.nodes
+        table = np.zeros((len(nodes), len(self._need)))
+        for row, name in enumerate(nodes):
+            slot = self._holder.get(name)
+            if slot is None:
+                continue
+            for column, need in enumerate(self._need):
+                table[row, column] = self._in_common(slot, need)
+        return table
+
+    def _in_common(self, slot: int, need: dict[int, tuple[list[Stretch], list[Stretch]]]) -> float:
+        total = 0.0
+        for old, have in self._have[slot].items():
+            for new, wanted in need.items():
+                parameters = self._shared.get((old, new))
+                if parameters:
+                    for kind, size in enumerate(_PER_PARAMETER):
+                        total += parameters * size * common(have[kind], wanted[kind]) / self._parts
+        return total
+
+    def assigned(self) -> list[int]:
+        """For every slot the row of its node: the assignment that keeps most bytes in place."""
+        rows, slots = self.overlap.shape
+        scale = max(float(self.overlap.max(initial=0.0)), 1.0) / 2**40
+        worth = np.round(self.overlap / scale).astype(np.int64)
+        solver = linear_sum_assignment.SimpleLinearSumAssignment()
+        size = max(rows, slots)
+        left, right = np.meshgrid(np.arange(size), np.arange(size), indexing="ij")
+        cost = np.zeros((size, size), dtype=np.int64)
+        cost[:rows, :slots] = -worth
+        solver.add_arcs_with_cost(left.ravel(), right.ravel(), cost.ravel())
+        solver.solve()
+        found = [0] * slots
+        for row in range(rows):
+            slot = solver.right_mate(row)
+            if slot < slots:
+                found[slot] = row
+        return found
+
+    def answer(self, order: list[int]) -> TransitionAnswer:
+        """What moves once slots have their nodes."""
+        request, facts = self._request, self._facts
+        names = [request.after.nodes[row] for row in order]
+        moves, lost = self._moves(names)
+        sent: dict[str, float] = defaultdict(float)
+        received: dict[str, float] = defaultdict(float)
+        for (source, target), sizes in moves.items():
+            sent[source] += sum(sizes)
+            received[target] += sum(sizes)
+        moved = sum(sum(sizes) for sizes in moves.values())
+        busiest = max([*sent.values(), *received.values()], default=0.0)
+        parameters = float(facts.layers.parameters.sum())
+        state = parameters * (WEIGHT_BYTES + OPTIMIZER_BYTES)
+        rolls_back = lost > 0
+        read = 0.0
+        if rolls_back:
+            read = lost if request.local_checkpoints else state
+        rate = request.storage_bytes_per_second
+        reading = 0.0 if not read else (read / rate if rate else None)
+        moving = busiest / facts.node_bytes_per_second
+        return TransitionAnswer(
+            nodes=names,
+            moves=[
+                Move(source=a, target=b, weight_bytes=w, optimizer_bytes=o)
+                for (a, b), (w, o) in sorted(moves.items())
+            ],
+            moved_bytes=moved,
+            kept_bytes=float(sum(self.overlap[row, slot] for slot, row in enumerate(order))),
+            lost_bytes=lost,
+            rolls_back=rolls_back,
+            checkpoint_bytes=read,
+            busiest_node_bytes=busiest,
+            restart_seconds=request.restart_seconds,
+            move_seconds=moving,
+            checkpoint_seconds=reading,
+            seconds=request.restart_seconds + moving + (reading or 0.0),
+            state_bytes=state,
+            state_bytes_per_parameter=state / parameters,
+            notes=_notes(request, rolls_back, rate),
+        )
+
+    def _moves(self, names: list[str]) -> tuple[dict[tuple[str, str], list[float]], float]:
+        """Weight and optimizer bytes by source and target, and the bytes that nobody has."""
+        moves: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
+        sent: dict[str, float] = defaultdict(float)
+        lost = 0.0
+        holders: dict[int, list[str]] = defaultdict(list)
+        for name, slot in self._holder.items():
+            for stage in self._have[slot]:
+                holders[stage].append(name)
+        for name, need in zip(names, self._need, strict=True):
+            own = self._have[self._holder[name]] if name in self._holder else {}
+            for (old, new), parameters in self._shared.items():
+                if new not in need:
+                    continue
+                for kind, size in enumerate(_PER_PARAMETER):
+                    missing = need[new][kind]
+                    if old in own:
+                        missing = without(missing, own[old][kind])
+                    each = parameters * size / self._parts
+                    for source in sorted(holders[old], key=lambda other: (sent[other], other)):
+                        if not missing:
+                            break
+                        has = both(missing, self._have[self._holder[source]][old][kind])
+                        amount = each * sum(high - low for low, high in has)
+                        if amount:
+                            moves[source, name][kind] += amount
+                            sent[source] += amount
+                            missing = without(missing, has)
+                    lost += each * sum(high - low for low, high in missing)
+        return moves, lost
+
+
+def _notes(request: TransitionRequest, rolls_back: bool, rate: float | None) -> list[str]:
+    notes = []
+    if rolls_back:
+        notes.append(
+            "State was lost of which no copy survives; all ranks go back to the last checkpoint."
+        )
+        if rate is None:
+            notes.append("No storage rate was given; reading the checkpoint is not in the seconds.")
+    if request.after.zero_stage and rolls_back:
+        notes.append("An optimizer that is sharded over replicas has no second copy of a shard.")
+    return notes

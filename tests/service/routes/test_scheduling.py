@@ -1,0 +1,63 @@
+"""What schedulers ask over HTTP: curves as jobs, points in no time, placements directly."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.app import create_app
+from service.schema_examples import sample
+from service.settings import Settings
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """A service over the solver itself."""
+    folder: Path = tmp_path_factory.mktemp("scheduling")
+    settings = Settings(database_url=f"sqlite:///{folder}/a.db", solver_processes=1)
+    with TestClient(create_app(settings)) as client:
+        yield client
+
+
+@pytest.mark.slow
+def test_a_curve_is_worked_out_as_a_job_and_read_by_the_point(real: TestClient) -> None:
+    request = {**sample("capacity_request"), "nodes": {"maximum": 2}}
+    asked = real.post("/v1/capacity", json=request)
+    assert asked.status_code == 202
+    where = asked.headers["location"]
+    waited = real.post("/v1/capacity", json=request, headers={"Prefer": "wait=60"})
+    assert waited.status_code == 200, waited.text
+    assert waited.headers["location"] == where
+    real.get(f"{where}?nodes=2")
+    started = time.perf_counter()
+    for _ in range(20):
+        point = real.get(f"{where}?nodes=2").json()
+    assert (time.perf_counter() - started) / 20 < 0.025  # 5 ms, the test client and its host aside
+    assert point == waited.json()["curves"][0]["points"][1]
+    assert real.get(f"{where}?nodes=3").status_code == 404
+    assert real.get(f"/v1/plans/{where.rpartition('/')[2]}").status_code == 404
+    assert real.get("/v1/plans").json()["plans"] == []
+
+
+@pytest.mark.slow
+def test_a_placement_is_answered_directly(real: TestClient) -> None:
+    answer = real.post("/v1/placements", json=sample("placement_request"))
+    assert answer.status_code == 200, answer.text
+    stored = sample("placement")
+    assert answer.json() | {"seconds": 0.0} == stored | {"seconds": 0.0}
+
+
+@pytest.mark.slow
+def test_what_cannot_be_answered_is_refused_before_it_is_a_job(real: TestClient) -> None:
+    request = sample("capacity_request")
+    request["job"]["layout"] = {"tensor_parallel": 3}
+    refused = real.post("/v1/capacity", json=request)
+    assert refused.status_code == 422
+    assert refused.json()["field"] == "job.layout.tensor_parallel"
+    misspelt = real.post("/v1/capacity", json={**request, "node": 1})
+    assert misspelt.json()["field"] == "node"
+    assert real.get("/v1/capacity/none").status_code == 404

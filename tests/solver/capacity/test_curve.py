@@ -1,0 +1,119 @@
+"""Capacity curves: every point is a plan's, and more nodes are never worth less."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from solver import planner
+from solver.capacity.curve import capacity
+from solver.capacity.documents import CapacityAnswer, CapacityRequest, Curve
+from solver.capacity.goodput import fit, step_seconds
+from solver.capacity.sizes import at_size
+from solver.errors import BadRequest
+from solver.request import PlanRequest
+
+JOB: dict[str, Any] = {
+    "model": {"name": "llama-3.2-1b"},
+    "cluster": {"device": "RTX4090", "devices_per_node": 4},
+    "training": {"sequence_length": 4096, "global_batch_size": 24},
+    "layout": {"micro_batch_size": 1, "tensor_parallel": 1},
+}
+
+
+@cache
+def answered(**fields: Any) -> CapacityAnswer:
+    return capacity(_asked(**fields), processes=1)
+
+
+def _asked(maximum: int = 7, **fields: Any) -> CapacityRequest:
+    return CapacityRequest.model_validate(
+        {
+            "job": JOB,
+            "nodes": {"maximum": maximum},
+            "relative_gap": 1e-4,
+            "seconds_per_size": 60,
+            **fields,
+        }
+    )
+
+
+def curve() -> Curve:
+    return answered().curves[0]
+
+
+def test_every_useful_point_is_what_planning_that_size_gives() -> None:
+    assert len(curve().useful_sizes) >= 4
+    for point in curve().points:
+        if point.useful:
+            sized = at_size(PlanRequest.model_validate(JOB), point.nodes)
+            plan = planner.plan(sized)
+            assert point.iteration_seconds == pytest.approx(plan.iteration_seconds, rel=2e-4)
+            assert point.plan_id == plan.id
+
+
+def test_more_nodes_are_never_worth_less() -> None:
+    seconds = [p.iteration_seconds for p in curve().points if p.iteration_seconds is not None]
+    assert seconds == sorted(seconds, reverse=True)
+
+
+def test_a_size_that_wastes_ranks_says_how_many_nodes_to_use() -> None:
+    wasted = [point for point in curve().points if point.feasible and not point.useful]
+    assert wasted  # 24 sequences cannot be shared by 20 or 28 replicas
+    for point in wasted:
+        assert point.uses_nodes in curve().useful_sizes
+        assert point.uses_nodes is not None
+        assert point.uses_nodes < point.nodes
+
+
+def test_gains_add_up_to_the_throughput() -> None:
+    total, before = 0.0, 0
+    for point in curve().points:
+        if point.useful:
+            assert point.gain_per_node is not None
+            total += point.gain_per_node * (point.nodes - before)
+            before = point.nodes
+            assert point.samples_per_second == pytest.approx(total)
+
+
+def test_too_small_allocations_are_told_apart() -> None:
+    job = {**JOB, "cluster": {**JOB["cluster"], "memory_bytes": 8e9}}
+    found = capacity(_asked(maximum=3, job=job), processes=1).curves[0]
+    assert found.smallest_feasible is not None
+    assert found.smallest_feasible > 1
+    assert not found.points[0].feasible
+
+
+def test_a_fabric_gives_a_curve_on_one_leaf_and_one_over_several() -> None:
+    spread = {"nodes_per_leaf": 2, "oversubscription": 4.0}
+    one, several = capacity(_asked(maximum=3, spread=spread), processes=1).curves
+    assert [point.nodes for point in one.points] == [1, 2]
+    assert [point.nodes for point in several.points] == [2, 3]
+    assert one.points[1].iteration_seconds is not None
+    assert several.points[0].iteration_seconds is not None
+    assert one.points[1].iteration_seconds <= several.points[0].iteration_seconds
+
+
+def test_a_job_that_no_size_can_plan_is_refused() -> None:
+    job = {**JOB, "layout": {"tensor_parallel": 3}}
+    with pytest.raises(BadRequest) as raised:
+        capacity(_asked(maximum=2, job=job))
+    assert raised.value.field == "job.layout.tensor_parallel"
+
+
+def test_the_goodput_model_is_found_again_from_its_own_points() -> None:
+    nodes = np.array([1.0, 2, 3, 4, 6, 8, 12, 16, 24, 32])
+    truth = np.array([0.1, 2.0, 0.3, 0.002, 0.1, 0.01, 2.0])
+    seconds = step_seconds(truth, nodes, nodes * 8, 512.0)
+    found = fit(nodes, nodes * 8, seconds, 512.0)
+    assert found.relative_error < 5e-3
+
+
+def test_the_curve_is_described_by_its_goodput_parameters() -> None:
+    goodput = curve().goodput
+    assert goodput is not None
+    assert 1 <= goodput.gamma <= 10
+    assert goodput.relative_error < 0.1

@@ -1,0 +1,187 @@
+"""Placements: least crossing, proved, and kept together what must be together."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solver.errors import BadRequest
+from solver.placement.crossing import crossing_bytes, patterns
+from solver.placement.documents import PlacementAnswer, PlacementRequest
+from solver.placement.grid import Grid
+from solver.placement.place import place
+from solver.placement.program import solve
+
+
+def asked(leafs: list[str], layout: dict[str, int], **fields: Any) -> PlacementRequest:
+    """A placement of Llama-3.1-405B on free nodes plugged into these leafs."""
+    return PlacementRequest.model_validate(
+        {
+            "job": {
+                "model": {"name": "llama-3.1-405b"},
+                "cluster": {"device": "H100-SXM5-80GB", "nodes": 512, "devices_per_node": 8},
+                "training": {"sequence_length": 8192, "global_batch_size": 2048},
+                "layout": {"micro_batch_size": 1, **layout},
+            },
+            "nodes": [{"name": f"n{number:03}", "leaf": leaf} for number, leaf in enumerate(leafs)],
+            **fields,
+        }
+    )
+
+
+def three(tensor: int, pipeline: int, data: int) -> dict[str, int]:
+    return {"tensor_parallel": tensor, "pipeline_parallel": pipeline, "data_parallel": data}
+
+
+def least_crossing(grid: Grid, capacities: list[int]) -> float:
+    """The least over every assignment of cells to leafs."""
+    best = float("inf")
+    for leafs in itertools.product(range(len(capacities)), repeat=grid.cells):
+        if all(leafs.count(leaf) <= cells for leaf, cells in enumerate(capacities)):
+            table = np.array(leafs).reshape(1, grid.rows, grid.stages)
+            best = min(best, float(crossing_bytes(grid, table)[0]))
+    return best
+
+
+@given(
+    shape=st.sampled_from([(2, 2), (2, 3), (3, 2), (2, 4), (4, 2), (1, 6), (6, 1)]),
+    capacities=st.lists(st.integers(1, 6), min_size=2, max_size=3),
+    weights=st.tuples(st.integers(0, 5), st.integers(0, 5)),
+)
+@settings(max_examples=40, deadline=None)
+def test_the_crossing_is_the_least_of_every_assignment(
+    shape: tuple[int, int], capacities: list[int], weights: tuple[int, int]
+) -> None:
+    rows, stages = shape
+    grid = Grid(stages, rows, 1, float(weights[0]) if rows > 1 else 0.0, float(weights[1]))
+    if sum(capacities) < grid.cells or weights == (0, 0):
+        return
+    request = _on_grid(grid, capacities)
+    crossing, bound = request
+    assert crossing == pytest.approx(least_crossing(grid, capacities))
+    assert bound <= crossing * (1 + 1e-9)
+
+
+def _on_grid(grid: Grid, capacities: list[int]) -> tuple[float, float]:
+    """What the door does, for a grid of any weights."""
+    from solver.placement import place as door
+    from solver.placement.documents import FreeNode
+
+    nodes = [
+        FreeNode(name=f"{leaf}-{number}", leaf=str(leaf))
+        for leaf, cells in enumerate(capacities)
+        for number in range(cells)
+    ]
+    fabric = door._Fabric(nodes, grid)
+    leafs, bound = door._decided(grid, fabric, time.monotonic() + 5)
+    used = np.bincount(leafs.ravel(), minlength=len(capacities))
+    assert (used <= fabric.capacities).all()
+    return float(crossing_bytes(grid, leafs[None])[0]), bound
+
+
+def test_orderly_fillings_are_never_better_than_the_program() -> None:
+    grid = Grid(stages=4, rows=6, unit=1, group_bytes=3.0, edge_bytes=1.0)
+    best, leafs = patterns(grid, np.array([[8, 8, 8, 8]]))
+    known = [tuple(int(x) for x in (leafs[0] == leaf).sum(axis=0)) for leaf in range(4)]
+    solution = solve(grid, {8: 4}, known, time.monotonic() + 2)
+    assert solution is not None
+    assert solution.lower_bound <= solution.crossing <= best[0] + 1e-9
+
+
+def test_half_a_thousand_nodes_on_32_leafs_within_a_hundredth() -> None:
+    request = asked([f"leaf{i % 32}" for i in range(512)], three(8, 8, 64), time_limit_seconds=2)
+    answer = place(request)
+    assert answer.gap is not None
+    assert answer.gap <= 0.01
+    assert len({node.name for node in answer.nodes}) == 512
+
+
+def test_a_job_that_fits_a_leaf_stays_on_it() -> None:
+    answer = place(asked(["a"] * 3 + ["b"] * 8 + ["c"] * 3, three(8, 4, 2)))
+    assert answer.crossing_bytes == 0
+    assert {node.leaf for node in answer.nodes} == {"b"}
+    assert answer.words is not None
+    assert "--switches=1" in answer.words.slurm
+
+
+def test_ranks_follow_the_nodes() -> None:
+    answer = place(asked(["a"] * 4 + ["b"] * 4, three(8, 4, 2)))
+    assert [node.first_rank for node in answer.nodes] == list(range(0, 64, 8))
+    assert [node.stages for node in answer.nodes] == [[s] for s in range(4) for _ in range(2)]
+    assert [node.replicas for node in answer.nodes] == [[0], [1]] * 4
+    assert answer.words is not None
+    assert answer.words.rank_file.splitlines()[9] == f"rank 9={answer.nodes[1].name} slot=1"
+
+
+def test_tensor_groups_beyond_a_node_stay_in_a_domain() -> None:
+    request = asked(["a"] * 12, three(16, 2, 2))
+    nodes = [
+        node.model_copy(update={"domain": f"d{number // 3}"})
+        for number, node in enumerate(request.nodes)
+    ]
+    request = request.model_copy(update={"nodes": nodes})
+    answer = place(request)
+    assert answer.unit_nodes == 2
+    domain = {node.name: node.domain for node in nodes}
+    for first, second in zip(answer.nodes[::2], answer.nodes[1::2], strict=True):
+        assert domain[first.name] == domain[second.name]
+
+
+def test_too_few_nodes_is_said_and_not_an_error() -> None:
+    answer = place(asked(["a"] * 7, three(8, 4, 2)))
+    assert answer.status == "infeasible"
+    assert answer.error is not None
+
+
+def test_five_hundred_candidates_are_scored_together_and_fast() -> None:
+    draw = random.Random(1)
+    leafs = [f"leaf{i % 32}" for i in range(512)]
+    names = [f"n{number:03}" for number in range(512)]
+    several = [draw.sample(names, 256) for _ in range(500)]
+    request = asked(leafs, three(8, 8, 32), candidates=several)
+    from solver.placement.place import _grid, _scores
+
+    _, grid, _ = _grid(request)
+    started = time.process_time()
+    scores = _scores(request, grid)
+    assert time.process_time() - started < 0.2
+    assert all(score.fits for score in scores)
+
+
+def test_a_candidate_scores_what_placing_on_it_alone_reaches_at_most() -> None:
+    leafs = ["a"] * 4 + ["b"] * 4 + ["c"] * 8
+    names = [f"n{number:03}" for number in range(16)]
+    answer = place(asked(leafs, three(8, 4, 2), candidates=[names[:8], names[8:], names[:5]]))
+    spread, together, few = answer.scores
+    assert together.crossing_bytes == 0
+    alone = place(asked(leafs[:8], three(8, 4, 2)))
+    assert spread.crossing_bytes is not None
+    assert alone.crossing_bytes is not None
+    assert spread.crossing_bytes >= alone.crossing_bytes > 0
+    assert not few.fits
+
+
+def test_an_open_layout_and_unknown_nodes_are_refused() -> None:
+    with pytest.raises(BadRequest, match="whose layout is decided"):
+        place(asked(["a"] * 8, {}))
+    with pytest.raises(BadRequest, match="not among the free nodes"):
+        place(asked(["a"] * 8, three(8, 4, 2), candidates=[["x"]]))
+
+
+def test_words_of_schedulers_say_the_same_slice() -> None:
+    answer = place(asked(["a"] * 8 + ["b"] * 8, three(8, 4, 4)))
+    assert isinstance(answer, PlacementAnswer)
+    assert answer.words is not None
+    size = answer.words.kueue["kueue.x-k8s.io/podset-slice-size"]
+    assert f"--segment={size}" in answer.words.slurm
+    policy = answer.words.volcano["partitionPolicy"]
+    assert isinstance(policy, dict)
+    assert policy["partitionSize"] == int(size)
+    assert policy["partitionSize"] * policy["totalPartitions"] == 16
