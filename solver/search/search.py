@@ -78,8 +78,8 @@ def search(
     A layout's ``costs_of`` may be called twice; it should be cheap or remember. Of its regimes the
     first is the one that needs least memory. ``floor_seconds``: what no plan is below, as far as it
     is known beforehand; the search ends where it is reached. ``ceiling_seconds``: a plan as slow as
-    that is of no use, as one is known; where nothing is faster, nothing is found. ``inputs_kept``: every layer keeps its
-    input, whatever the regime.
+    that is of no use, as one is known; where nothing is faster, nothing is found.
+    ``inputs_kept``: every layer keeps its input, whatever the regime.
     """
     limits = (relative_gap, time_limit_seconds, floor_seconds)
     options = (ceiling_seconds, inputs_kept, progress)

@@ -80,11 +80,10 @@ def test_gains_add_up_to_the_throughput() -> None:
 
 
 def test_too_small_allocations_are_told_apart() -> None:
-    job = {**JOB, "cluster": {**JOB["cluster"], "memory_bytes": 8e9}}
+    job = {**JOB, "layout": {"tensor_parallel": 4, "pipeline_parallel": 2, "micro_batch_size": 1}}
     found = capacity(_asked(maximum=3, job=job), processes=1).curves[0]
-    assert found.smallest_feasible is not None
-    assert found.smallest_feasible > 1
-    assert not found.points[0].feasible
+    assert found.smallest_feasible == 2
+    assert [point.feasible for point in found.points] == [False, True, True]
 
 
 def test_a_fabric_gives_a_curve_on_one_leaf_and_one_over_several() -> None:
