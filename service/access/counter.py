@@ -81,6 +81,10 @@ class Counter:
         """The evaluation (JSON text) of the plan that the request describes."""
         return await self._intake.evaluate(asked)
 
+    async def quick_answer(self, call: str, asked: Asked) -> str:
+        """What a call that needs no job answers (JSON text)."""
+        return await self._intake.quick_answer(call, asked)
+
     async def check(self, asked: Asked) -> None:
         """See whether the request could be planned and is within limits."""
         self._within_time(asked)
