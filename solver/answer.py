@@ -239,7 +239,12 @@ def alternatives(
     most: int,
     reason_of: Callable[[Loser], plan.LostBy],
 ) -> list[plan.Alternative]:
-    """The best of the layouts that did not win."""
+    """The best of the layouts that did not win, those left out that may be as good as the plan."""
+    lost = [
+        loser
+        for loser in losers
+        if loser.makespan is not None or loser.lower_bound >= iteration_seconds * (1 - 1e-3)
+    ]
     return [
         plan.Alternative(
             layout=layout_answer(loser.layout),
@@ -250,5 +255,5 @@ def alternatives(
             else 0.0,
             reason=reason_of(loser),
         )
-        for loser in losers[:most]
+        for loser in lost[:most]
     ]

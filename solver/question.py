@@ -42,9 +42,10 @@ from solver.request import (
     StageDevice,
 )
 from solver.schedules import Schedule
+from solver.search.bound import FamilyBounds
 from solver.targets.registry import target_named
 from solver.targets.target import Target
-from solver.workload.architecture import Architecture
+from solver.workload.architecture import Architecture, MixtureOfExperts
 from solver.workload.catalogue import architecture
 from solver.workload.huggingface import architecture_from_huggingface
 from solver.workload.implementation import DEFAULT_IMPLEMENTATION, Implementation
@@ -242,13 +243,6 @@ def _of_architecture(
         )
     cluster = cluster_from_request(request.cluster)
     training = request.training
-    of_plan: tuple[Family, ...] = ()
-    of_evaluation: tuple[Layout, ...] = ()
-    if to_plan:
-        alike = stages_that_cost_alike(training)
-        of_plan = families(request.layout, model, cluster, training, alike, usual_ranks)
-    else:
-        of_evaluation = tuple(layouts(request.layout, model, cluster, training))
     used, own = _calibration(request, cluster)
 
     def costs(layout: Layout, efficiencies: Efficiencies | None = own) -> PipelineCosts:
@@ -262,6 +256,21 @@ def _of_architecture(
             implementation=implementation,
         )
 
+    of_plan: tuple[Family, ...] = ()
+    of_evaluation: tuple[Layout, ...] = ()
+    if to_plan:
+        sparse = has_experts(model)
+        kept = request.recompute.policy is not Policy.UNIFORM
+
+        def fits(family: Family) -> bool:
+            if not sparse:
+                return True  # families are few enough to be looked at one by one
+            return bool(FamilyBounds(family, costs(family.exemplar), kept).fits.any())
+
+        alike = stages_that_cost_alike(training)
+        of_plan = families(request.layout, model, cluster, training, alike, usual_ranks, fits)
+    else:
+        of_evaluation = tuple(layouts(request.layout, model, cluster, training))
     return Question(
         request=request,
         layouts=of_evaluation,
@@ -324,6 +333,11 @@ def given_cuts(
         edges = [0, *itertools.accumulate(asked.contents)]
         return tuple(itertools.pairwise(edges)) * (schedule.stages // schedule.depth)
     return even_stages(costs, schedule)
+
+
+def has_experts(model: Architecture) -> bool:
+    """Whether some layers are mixtures of experts."""
+    return any(isinstance(layer.feed_forward, MixtureOfExperts) for layer, _ in model.layers)
 
 
 def _fabric_notes(request: PlanRequest, cluster: Cluster) -> list[str]:

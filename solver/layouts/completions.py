@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import islice, product
 from typing import Any
@@ -32,6 +32,7 @@ def families(
     training: Training,
     zero_groups: tuple[tuple[int, ...], ...],
     usual_ranks: bool = False,
+    may_fit: Callable[[Family], bool] = lambda _: True,
 ) -> tuple[Family, ...]:
     """All layouts that a request admits for a plan; arguments as ``layouts`` and ``space``.
 
@@ -41,7 +42,7 @@ def families(
         BadRequest: The training run has no sequence length or global batch size.
     """
     setting = _setting(architecture, cluster, training, all_devices=False)
-    found = space(asked, setting, cluster, zero_groups, usual_ranks)
+    found = space(asked, setting, cluster, zero_groups, usual_ranks, may_fit)
     if any(family.counts().any() for family in found):
         return found
     single = singles(asked)

@@ -9,24 +9,24 @@ states are sharded over replicas and in which order ranks are counted is a *vari
 An open field may be
 
 - tensor parallel: the divisors of the domain that fast links join;
-- context parallel: whatever leaves a device ``LEAST_TOKENS`` tokens of a sequence, and shares no
-  factor with the micro-batch (the same tokens on a device are had with more replicas instead, whose
+- context parallel: whatever leaves a device ``LEAST_TOKENS`` tokens of a sequence; above 1 with
+  micro-batches of one sequence only (more sequences are had with more replicas instead, whose
   attention needs no exchange);
-- expert parallel: the divisors of the number of experts; expert-tensor: those of tensor parallel;
+- expert parallel: the divisors of the number of experts; expert-tensor: 1, or as tensor parallel;
 - pipeline parallel: any number of stages; virtual stages: as many chunks as there are layers for;
 - data parallel: as many replicas as the devices allow, so that a layout may leave devices unused;
-- micro-batch: the divisors of the batch;
+- micro-batch: the divisors of the batch, up to those that cannot fit;
 - sequence parallel: on or off where there is tensor parallelism, on where there are experts too
   (Megatron-LM, core/transformer/moe/moe_layer.py);
-- ZeRO stage: 0 or 1, without a pipeline also 2 and 3; sharding groups: every divisor of the
-  replicas (under ZeRO 2 and 3, all of them or those of a node); rank order and schedule: all that
-  are known.
+- ZeRO stage: 0 or 1, without a pipeline and without experts also 2 and 3; sharding groups: every
+  divisor of the replicas (under ZeRO 2 and 3 all of them, or without experts those of a node);
+  rank order and schedule: all that are known.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
@@ -143,6 +143,7 @@ def space(
     cluster: Cluster,
     zero_groups: tuple[tuple[int, ...], ...],
     usual_ranks: bool = False,
+    may_fit: Callable[[Family], bool] = lambda _: True,
 ) -> tuple[Family, ...]:
     """All families of a request, those without a legal member left out.
 
@@ -152,8 +153,11 @@ def space(
         cluster: The devices.
         zero_groups: ZeRO stages under which blocks cost the same.
         usual_ranks: Rank order and sharding group are as usual where they are open.
+        may_fit: Whether a member of a family might fit; larger micro-batches are not listed where
+            that is out of the question.
     """
-    return tuple(_Space(asked, setting, cluster, zero_groups, usual_ranks).families())
+    found = _Space(asked, setting, cluster, zero_groups, usual_ranks, may_fit)
+    return tuple(found.families())
 
 
 class _Space:
@@ -164,7 +168,9 @@ class _Space:
         cluster: Cluster,
         zero_groups: tuple[tuple[int, ...], ...],
         usual_ranks: bool,
+        may_fit: Callable[[Family], bool],
     ) -> None:
+        self._may_fit = may_fit
         self._orders: tuple[RankOrder, ...] = asked.values("rank_order") or tuple(RankOrder)
         self._groups = asked.values("sharding_group")
         if usual_ranks:
@@ -182,17 +188,14 @@ class _Space:
 
     def families(self) -> Iterator[Family]:
         """Every combination of what blocks depend on."""
-        sizes = self._asked.values("micro_batch_size") or divisors(self._setting.global_batch_size)
         for tensor in self._tensor():
-            for context, size in itertools.product(self._context(tensor), sizes):
-                if self._needless(context, size):
-                    continue
-                for split in self._sequence_parallel(tensor, context):
-                    for expert, shards in self._expert(tensor, context):
-                        base = _layout(tensor, context, expert, shards, size, split)
-                        group = self._asked.interleaving_group or 0
-                        base = replace(base, interleaving_group=group)
-                        yield from self._of(base)
+            for context in self._context(tensor):
+                for split, (expert, shards) in itertools.product(
+                    self._sequence_parallel(tensor, context), self._expert(tensor, context)
+                ):
+                    base = _layout(tensor, context, expert, shards, 1, split)
+                    group = self._asked.interleaving_group or 0
+                    yield from self._of(replace(base, interleaving_group=group))
 
     # -- what blocks depend on --------------------------------------------------------------
 
@@ -228,7 +231,7 @@ class _Space:
         open_ones = ("context_parallel", "micro_batch_size", "data_parallel")
         if any(self._asked.values(name) is not None for name in open_ones):
             return False
-        return gcd(context, micro_batch) > 1
+        return context > 1 and micro_batch > 1
 
     def _sequence_parallel(self, tensor: int, context: int) -> list[bool]:
         values = self._asked.values("sequence_parallel")
@@ -247,7 +250,7 @@ class _Space:
         for expert in self._asked.values("expert_parallel") or divisors(common):
             if not self._legal("expert_parallel", expert_parallel=expert):
                 continue
-            for split in shards or (divisors(tensor) if self._experts else [tensor]):
+            for split in shards or (sorted({1, tensor}) if self._experts else [tensor]):
                 if tensor * context * split and self._legal(
                     "expert_tensor_parallel", expert_tensor_parallel=split
                 ):
@@ -256,12 +259,27 @@ class _Space:
     # -- members ----------------------------------------------------------------------------
 
     def _of(self, base: Layout) -> Iterator[Family]:
-        """The families of one kind of block: one per group of ZeRO stages."""
+        """The families of one kind of block: one per group of ZeRO stages and micro-batch.
+
+        Where nothing fits, nothing does with a multiple of the micro-batch, which holds more.
+        """
         asked_zero = self._asked.values("zero_stage")
+        sizes = self._asked.values("micro_batch_size") or divisors(self._setting.global_batch_size)
         for group in self._zero_groups:
-            stages = tuple(z for z in group if asked_zero is None or z in asked_zero)
-            if stages:
-                yield from self._family(base, stages)
+            if asked_zero is not None:
+                stages = tuple(z for z in group if z in asked_zero)
+            else:
+                stages = () if self._experts and max(group) >= 2 else group
+            too_large: list[int] = []
+            for size in sizes if stages else ():
+                if self._needless(base.context_parallel, size):
+                    continue
+                if any(size % other == 0 for other in too_large):
+                    continue
+                found = list(self._family(replace(base, micro_batch_size=size), stages))
+                if found and not any(self._may_fit(family) for family in found):
+                    too_large.append(size)
+                yield from found
 
     def _family(self, base: Layout, zero_stages: tuple[int, ...]) -> Iterator[Family]:
         sharded = max(zero_stages) >= 2
@@ -309,6 +327,8 @@ class _Space:
         replicas = exemplar.replicas
         if self._groups is not None:
             return [size or replicas for size in self._groups if replicas % (size or 1) == 0]
+        if self._experts:
+            return [replicas]
         near = max(1, self._domain // exemplar.tensor_parallel)
         local = max(size for size in divisors(replicas) if size <= near)
         return sorted({replicas, local} - ({1} if replicas > 1 else set()), reverse=True)

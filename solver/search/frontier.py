@@ -179,13 +179,13 @@ class Frontier:
 
     # -- what is left -----------------------------------------------------------------------
 
-    def ends(self, limit: float) -> tuple[Counter[Stage], int, int, float]:
+    def ends(self, limit: float) -> tuple[Counter[Stage], int, int, tuple[float, float]]:
         """Of the members left: pruned by each bound, infeasible, open below a limit, and the
-        least bound of those that may fit.
+        least bounds of those that may fit: of all, and of those taken by their bounds.
         """
         pruned: Counter[Stage] = Counter()
         infeasible = unfinished = 0
-        least = np.inf
+        least = by_bound = np.inf
         for group in self._groups:
             bounds, counts, left = group.bounds, group.counts, group.left
             fits = left & bounds.fits
@@ -198,7 +198,9 @@ class Frontier:
             pruned[Stage.BUBBLE] += int(counts[bubble].sum())
             unfinished += int(counts[fits & ~work & ~bubble].sum())
             least = min(least, float(bounds.bubble[fits].min(initial=np.inf)))
-        return pruned, infeasible, unfinished, least
+            own = fits if self._shared <= self._few else fits & ~_apart(group.family)
+            by_bound = min(by_bound, float(bounds.bubble[own].min(initial=np.inf)))
+        return pruned, infeasible, unfinished, (least, by_bound)
 
     def least(self) -> Iterator[tuple[str, int | str | bool, float]]:
         """The least bound of the members left, for every field and value."""
@@ -229,7 +231,8 @@ class Frontier:
         found = []
         for number, group in enumerate(self._groups):
             bound = group.bounds.bubble
-            places = np.flatnonzero(group.left & group.bounds.fits)
+            apart = _apart(group.family) & (self._shared > self._few)
+            places = np.flatnonzero(group.left & group.bounds.fits & ~apart)
             best = places[np.argsort(bound[places], kind="stable")[:most]]
             found += [(float(bound[place]), number, place) for place in best.tolist()]
         return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -53,7 +54,8 @@ class Outcome:
     ``losers`` are the layouts that were looked at one by one, fit and did not win, best first.
     ``pruned_by`` counts the pruned layouts by the bound that decided against them, the infeasible
     ones that were recognised by a bound included under memory. ``least`` is, for a field of the
-    layout and each of its values, the proved bound of all layouts with that value.
+    layout and each of its values, the proved bound of all layouts with that value. ``by_bound`` is
+    proved of the losers without those layouts that were tried by an estimate only.
     """
 
     found: Found | None
@@ -67,3 +69,4 @@ class Outcome:
     pruned_by: dict[Stage, int] = field(default_factory=dict)
     least: dict[str, dict[int | str | bool, float]] = field(default_factory=dict)
     solved: int = 0
+    by_bound: float = math.inf

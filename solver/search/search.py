@@ -152,6 +152,7 @@ class _Search:
         self._found: Found | None = None
         self._winner: tuple[int, ...] = ()
         self._nearest: tuple[Layout, Infeasible] | None = None
+        self._by_bound = math.inf  # the same of those only that are taken by their bounds
         self._proved = math.inf  # all layouts done with are this slow, the winner's bound apart
         self._losers: list[tuple[tuple[int, ...], Loser]] = []
         self._ends: dict[tuple[int, ...], set[tuple[_End, Stage]]] = {}
@@ -400,9 +401,11 @@ class _Search:
         partition = loser.partition
         self._lose(at, Loser(loser.layout, partition.makespan, partition.lower_bound))
 
-    def _lose(self, place: tuple[int, ...], loser: Loser) -> None:
+    def _lose(self, place: tuple[int, ...], loser: Loser, apart: bool = False) -> None:
         self._losers.append((place, loser))
         self._proved = min(self._proved, loser.lower_bound)
+        if not apart:
+            self._by_bound = min(self._by_bound, loser.lower_bound)
 
     def _nearer(self, layout: Layout, result: Infeasible) -> None:
         """Remember the layout that misses least memory."""
@@ -420,15 +423,18 @@ class _Search:
 
     def _outcome(self) -> Outcome:
         misfits = self._close_open()
-        pruned_by, infeasible, unfinished, least = self._frontier.ends(self._limit)
+        pruned_by, infeasible, unfinished, (least, by_bound) = self._frontier.ends(self._limit)
         pruned_by[Stage.MEMORY] = infeasible
         self._proved = min(self._proved, least)
+        self._by_bound = min(self._by_bound, by_bound)
         bounds = list(self._frontier.least())
         for head, lower in self._close_variants(pruned_by):
             how = _how(lower, self._limit)
             infeasible += len(head.others) * (how is _End.INFEASIBLE)
             unfinished += len(head.others) * (how is _End.UNFINISHED)
             self._proved = min(self._proved, lower)
+            if not head.shared:
+                self._by_bound = min(self._by_bound, lower)
             bounds += [item for layout in head.others for item in _of_fields(layout, lower)]
         for ends in self._ends.values():
             how, stage = max(ends)
@@ -447,6 +453,7 @@ class _Search:
         return Outcome(
             found=self._found,
             lower_bound=lower,
+            by_bound=self._by_bound,
             nearest=self._nearest,
             considered=self._frontier.considered,
             pruned=pruned_by.total() - pruned_by[Stage.MEMORY],
@@ -467,7 +474,8 @@ class _Search:
             if how is _End.INFEASIBLE:
                 misfits.append(entry)
             else:
-                self._lose(entry.place, Loser(entry.layout, None, entry.bound))
+                loser = Loser(entry.layout, None, entry.bound)
+                self._lose(entry.place, loser, entry.head.shared)
         self._open, self._aside = [], []
         return misfits
 
