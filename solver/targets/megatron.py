@@ -23,6 +23,7 @@ from solver.partition.regime import Regime
 from solver.plan import Export, LayoutAnswer, Stage
 from solver.recompute.choice import keep_all
 from solver.recompute.policies import selective
+from solver.schedules import SCHEDULES
 from solver.targets.layers import (
     ENDS,
     PREDICTION,
@@ -163,8 +164,9 @@ def split_flags(planned: Planned, remarks: Remarks) -> list[str]:
     layout = planned.layout
     if layout.pipeline_parallel == 1:
         return []
-    if layout.schedule == "gpipe":
-        remarks.lost.append("Megatron-LM has no GPipe schedule; it would run 1F1B.")
+    if layout.schedule != "1f1b":
+        title = SCHEDULES[layout.schedule].title
+        remarks.lost.append(f"Megatron-LM has no {title} schedule; it would run 1F1B.")
     words = [stage_symbols(stage) for stage in planned.stages]
     if any(word == "E" for word in words):
         remarks.lost.append("A stage without layers is known to hang in some Megatron-LM releases.")

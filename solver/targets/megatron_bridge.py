@@ -8,6 +8,7 @@ those of Megatron-Core, with the same meaning; batches stand in ``cfg.train``, s
 from __future__ import annotations
 
 from solver.plan import Export
+from solver.schedules import SCHEDULES
 from solver.targets.megatron import (
     MegatronLM,
     folded,
@@ -45,8 +46,9 @@ class MegatronBridge(MegatronLM):
             model["pipeline_model_parallel_layout"] = folded(symbols)
         if layout.interleaving_group not in (None, layout.pipeline_parallel):
             model["microbatch_group_size_per_vp_stage"] = layout.interleaving_group
-        if layout.schedule == "gpipe":
-            remarks.lost.append("Megatron-Core has no GPipe schedule; it would run 1F1B.")
+        if layout.schedule != "1f1b":
+            title = SCHEDULES[layout.schedule].title
+            remarks.lost.append(f"Megatron-Core has no {title} schedule; it would run 1F1B.")
         setting = recompute_setting(planned, remarks)
         model.update(_RECOMPUTES_NOTHING | setting)
         document: dict[str, object] = {"model": model}
