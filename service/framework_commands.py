@@ -1,4 +1,4 @@
-"""``stagecut export`` and ``rehearse``: plans in frameworks' words, and run for real."""
+"""``stagecut export``, ``import`` and ``rehearse``: plans in frameworks' words, and for real."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from typing import Annotated
 
 import typer
 
-from service.command_line import AsJson, ServerUrl, StoreUrl, problems_as_exit_status, show
+from service.command_line import (
+    AsJson,
+    ServerUrl,
+    StoreUrl,
+    problems_as_exit_status,
+    read_file,
+    show,
+)
 
 PlanName = Annotated[str, typer.Argument(metavar="PLAN", help="A plan's JSON file, or its id.")]
 RequestFile = Annotated[
@@ -18,6 +25,7 @@ RequestFile = Annotated[
 def add_to(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command()(export)
+    app.command("import")(import_configuration)
     app.command()(rehearse)
 
 
@@ -51,6 +59,31 @@ def export(
             show(shown(files))
         for note in files.export.notes:
             sys.stderr.write(f"stagecut: {note}\n")
+
+
+def import_configuration(
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="Flags, YAML, JSON or TOML."),
+    ],
+    request: Annotated[
+        str,
+        typer.Option("--request", metavar="FILE", help="A request with the cluster, and model."),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Compare what you run today with the best plan for its framework and the best of all."""
+    from service.console.standard_output import kept_for_answers
+    from service.importing import as_document, imported, in_words
+    from service.reading import parse
+
+    with problems_as_exit_status(as_json):
+        base = parse(read_file(request))
+        with kept_for_answers():
+            found = imported(
+                read_file(file).decode("utf-8", "replace"), base if isinstance(base, dict) else {}
+            )
+        show(as_document(found) if as_json else in_words(found))
 
 
 def rehearse(

@@ -32,6 +32,14 @@ class Flags:
     def __contains__(self, flag: str) -> bool:
         return flag in self._values or flag in self._switches
 
+    def names(self) -> list[str]:
+        """All flags, in their order, switches last."""
+        return [*self._values, *sorted(self._switches)]
+
+    def values(self, flag: str) -> list[str] | None:
+        """A flag's words as they are, without counting as read; None for a switch."""
+        return self._values.get(flag)
+
     def switch(self, flag: str) -> bool:
         """Whether a flag without a value is there."""
         self._read.add(flag)
