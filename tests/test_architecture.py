@@ -104,7 +104,8 @@ def test_only_the_command_line_and_the_solver_process_reach_the_planner() -> Non
         for module in MODULES
         if module.startswith("service.") and "solver.planner" in imports(module)
     }
-    assert importers <= {"service.cli", "service.local", "service.jobs.solver_process"}
+    of_the_command_line = {"service.cli", "service.local", "service.importing"}
+    assert importers <= {*of_the_command_line, "service.jobs.solver_process"}
 
 
 def test_only_the_store_writes_queries() -> None:
