@@ -12,6 +12,7 @@ from solver import answer
 from solver import plan as answers
 from solver.assess import Assessment, assess
 from solver.baselines.adapipe import adapipe
+from solver.baselines.lynx_heu import lynx_heu
 from solver.baselines.side_by_side import baselines
 from solver.calibrate import report
 from solver.calibrate.measured import RunsToFit
@@ -119,13 +120,18 @@ def check(request: PlanRequest) -> None:
     _to_plan(request)
 
 
+_METHODS = {Policy.ADAPIPE: "AdaPipe", Policy.LYNX_HEU: "Lynx-HEU"}
+"""Policies that come with cuts of their own."""
+
+
 def _to_plan(request: PlanRequest) -> Question:
     asked = question(request, to_plan=True)
-    if asked.request.recompute.policy is Policy.ADAPIPE:
+    method = _METHODS.get(asked.request.recompute.policy)
+    if method is not None:
         raise BadRequest(
-            "AdaPipe is a method of its own, not a restriction of a plan.",
+            f"{method} is a method of its own, not a restriction of a plan.",
             field="recompute.policy",
-            hint="Leave it out: the plan's baselines show what AdaPipe would get. `evaluate` "
+            hint=f"Leave it out: the plan's baselines show what {method} would get. `evaluate` "
             "takes it.",
         )
     if asked.target is not None and asked.request.recompute.policy is not Policy.OPTIMAL:
@@ -179,6 +185,8 @@ def _stages_under(
     """The stages of a split under a policy, whether or not they fit."""
     if recompute.policy is Policy.ADAPIPE:
         return _adapipe_stages(costs, schedule)
+    if recompute.policy is Policy.LYNX_HEU:
+        return _lynx_stages(costs, schedule, recompute.overlap or Overlap.OFF)
     if recompute.policy is Policy.OPTIMAL:
         if schedule.virtual_stages > 1:
             raise BadRequest(
@@ -196,6 +204,21 @@ def _stages_under(
     if recompute.policy is not Policy.OPTIMAL:
         menu = policy_menu(ample, recompute)
     stages = stages_at(ample, menu, schedule, cuts)
+    assert stages is not None, "everything fits an ample memory"
+    return stages
+
+
+def _lynx_stages(costs: PipelineCosts, schedule: Schedule, overlap: Overlap) -> tuple[Stage, ...]:
+    """Lynx-HEU's own cuts and choices; where they do not fit, all devices have room."""
+    if schedule.virtual_stages > 1 or schedule.splits_backward or costs.devices:
+        raise BadRequest(
+            "Lynx-HEU plans 1F1B or GPipe with one stage per device, all devices alike.",
+            field="recompute.policy",
+            hint="Leave schedule, virtual_stages and unlike devices out.",
+        )
+    stages = lynx_heu(costs, schedule, overlap) or lynx_heu(
+        with_ample_memory(costs), schedule, overlap
+    )
     assert stages is not None, "everything fits an ample memory"
     return stages
 
@@ -265,7 +288,12 @@ def _plan(
         status=answers.Status.SUCCEEDED,
         lower_bound_seconds=lower,
         gap=gap,
-        baselines=baselines(found.costs, found.schedule, checked.iteration_seconds),
+        baselines=baselines(
+            found.costs,
+            found.schedule,
+            checked.iteration_seconds,
+            asked.request.recompute.overlap or Overlap.OFF,
+        ),
         explanation=explain(
             found.costs,
             found.schedule,

@@ -118,7 +118,13 @@ def _check_overlap(recompute: Recompute) -> None:
     """
     if recompute.overlap in (None, Overlap.OFF):
         return
-    if recompute.policy is not Policy.OPTIMAL:
+    if recompute.choice_per is not ChoicePer.BLOCK:
+        raise BadRequest(
+            "Blocks that choose alike recompute on demand.",
+            field="recompute.overlap",
+            hint="Leave it out, or leave recompute.choice_per out.",
+        )
+    if recompute.policy not in (Policy.OPTIMAL, Policy.LYNX_HEU):
         raise BadRequest(
             f"Policy '{recompute.policy.value}' recomputes on demand; it places nothing in windows "
             "or stalls.",
@@ -217,7 +223,9 @@ def _check_policy(asked: Question) -> None:
         policy_menu(costs, recompute)
 
 
-_COMPLETE_POLICIES = frozenset({Policy.OPTIMAL, Policy.NONE, Policy.FULL, Policy.ADAPIPE})
+_COMPLETE_POLICIES = frozenset(
+    {Policy.OPTIMAL, Policy.NONE, Policy.FULL, Policy.ADAPIPE, Policy.LYNX_HEU}
+)
 """Policies that need nothing more than their name."""
 
 

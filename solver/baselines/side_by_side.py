@@ -7,31 +7,43 @@ from dataclasses import dataclass
 
 from solver.assess import assess
 from solver.baselines.adapipe import adapipe
+from solver.baselines.lynx_heu import lynx_heu
 from solver.baselines.sum_and_bottleneck import sum_and_bottleneck
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.even import even_stages
+from solver.partition.outcome import Partition
 from solver.partition.policy_menu import policy_menu
-from solver.partition.stages import Stage, stages_at, with_ample_memory
+from solver.partition.solve import PartitionProblem
+from solver.partition.stages import Stage, decided_stages, stages_at, with_ample_memory
 from solver.plan import Baseline
-from solver.request import Policy, Recompute
+from solver.request import Overlap, Policy, Recompute
 from solver.schedules import Chimera, Schedule
+from solver.schedules.ahead import Ahead
 
 MOST_RUNS = 500_000
 """Runs beyond which the methods that tabulate them all are left out."""
 
+SECONDS = 2.0
+"""Time limit of the plan without overlap."""
+
 Stages = tuple[Stage, ...] | None
-Method = Callable[[PipelineCosts, Schedule], Stages]
+Method = Callable[..., Stages]
+"""From costs, a schedule and, where it hides recompute, the overlap asked for."""
 
 
 def baselines(
-    costs: PipelineCosts, schedule: Schedule, iteration_seconds: float
+    costs: PipelineCosts,
+    schedule: Schedule,
+    iteration_seconds: float,
+    overlap: Overlap = Overlap.OFF,
 ) -> dict[str, Baseline]:
     """Each baseline's time and memory under the plan's own layout.
 
     ``none``, ``full`` and ``selective`` are shown whether or not they fit. Methods for one stage
     per device are left out of pipelines with several, those for equal devices out of others, those
     that know no late gradients of weights out of schedules that have them, and those that tabulate
-    every run of blocks out of very large pipelines.
+    every run of blocks out of very large pipelines. ``overlap``: where recompute may hide, for
+    those that can hide it.
     """
     found = {}
     for name, entry in _METHODS.items():
@@ -41,12 +53,14 @@ def baselines(
             continue
         if costs.devices and entry.equal_devices:
             continue
+        if entry.if_hiding and overlap is Overlap.OFF:
+            continue
         order = entry.order(schedule)
         if order is None:
             continue
         if entry.tabulates and _table_size(costs, schedule) > MOST_RUNS:
             continue
-        stages = entry.method(costs, order)
+        stages = entry.method(costs, order, overlap) if entry.hides else entry.method(costs, order)
         if stages is None:
             found[name] = Baseline(iteration_seconds=None, fits=False, note=entry.note)
             continue
@@ -117,6 +131,14 @@ def _sum_and_bottleneck(costs: PipelineCosts, schedule: Schedule) -> Stages:
     return sum_and_bottleneck(costs, policy_menu(costs, Recompute()), schedule)
 
 
+def _on_demand(costs: PipelineCosts, schedule: Schedule) -> Stages:
+    """The optimum without overlap; a plan that hides nothing gains nothing by hiding."""
+    plain = schedule.plain if isinstance(schedule, Ahead) else schedule
+    menu = policy_menu(costs, Recompute())
+    found = PartitionProblem(costs, menu, plain).solve(time_limit_seconds=SECONDS)
+    return decided_stages(found, menu) if isinstance(found, Partition) else None
+
+
 @dataclass(frozen=True)
 class _Entry:
     method: Method
@@ -125,6 +147,8 @@ class _Entry:
     tabulates: bool = False
     equal_devices: bool = False
     late_weights: bool = False
+    hides: bool = False
+    if_hiding: bool = False
     order: Callable[[Schedule], Schedule | None] = _same
 
 
@@ -159,6 +183,18 @@ _METHODS = {
         adapipe,
         "AdaPipe's knapsack and three-phase recurrence (Sun et al. 2024).",
         equal_devices=True,
+    ),
+    "lynx-heu": _Entry(
+        lynx_heu,
+        "One recompute choice per kind and stage, hidden where asked; layers moved greedily (Chen "
+        "et al. 2024).",
+        equal_devices=True,
+        hides=True,
+    ),
+    "no-overlap": _Entry(
+        _on_demand,
+        "The best plan of this layout that recomputes on demand only.",
+        if_hiding=True,
     ),
     "chimera": _Entry(
         _chimera,

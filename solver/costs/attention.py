@@ -262,6 +262,7 @@ def _exchange(
         graph.exposed(2 * steps * step, overlap * backward),
         size,
         Account.CONTEXT_PARALLEL,
+        window=max(0.0, 2 * steps * step - overlap * backward),
     )
 
 

@@ -66,10 +66,27 @@ class Graph:
         backward: float,
         output_bytes: float,
         account: Account,
+        *,
+        window: float | None = None,
+        hands_on: bool = False,
     ) -> str:
-        """Lay down an op that occupies the links; nobody's backward reads its own output."""
+        """Lay down an op that occupies the links; nobody's backward reads its own output.
+
+        ``window``: see ``Op.window_seconds``.
+        """
         self.ops.append(
-            Op(name, inputs, forward, backward, output_bytes, (), OpKind.COMMUNICATION, account)
+            Op(
+                name,
+                inputs,
+                forward,
+                backward,
+                output_bytes,
+                (),
+                OpKind.COMMUNICATION,
+                account,
+                window_seconds=window,
+                hands_on=hands_on,
+            )
         )
         return name
 
@@ -108,13 +125,26 @@ class Graph:
             return source
         size = ELEMENT * self.shard.tokens * self.hidden
         if not self.shard.sequence_parallel:
-            backward = self.exposed(all_reduce(size, group, links), wgrad)
-            return self.communicate(name, (source,), 0.0, backward, 0.0, Account.TENSOR_PARALLEL)
+            reduced = all_reduce(size, group, links)
+            backward = self.exposed(reduced, wgrad)
+            return self.communicate(
+                name,
+                (source,),
+                0.0,
+                backward,
+                0.0,
+                Account.TENSOR_PARALLEL,
+                window=max(0.0, reduced - wgrad),
+                hands_on=True,
+            )
         gathered = all_gather(size, group, links)
         scattered = reduce_scatter(size, group, links)
         forward = self._tensor_parallel(gathered)
         backward = self.exposed(gathered, dgrad) + self.exposed(scattered, wgrad)
-        return self.communicate(name, (source,), forward, backward, size, Account.TENSOR_PARALLEL)
+        window = max(0.0, gathered - dgrad) + max(0.0, scattered - wgrad)
+        return self.communicate(
+            name, (source,), forward, backward, size, Account.TENSOR_PARALLEL, window=window
+        )
 
     def reduce(self, name: str, source: str) -> str:
         """Sum a row-parallel layer's partial outputs; in backward gather the gradient's rows."""

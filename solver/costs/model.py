@@ -16,7 +16,7 @@ from solver.cluster.collectives import Group, Links, all_gather, all_reduce, sen
 from solver.costs.blocks import Builder
 from solver.costs.calibration import Calibration, Efficiencies, calibration, software_of
 from solver.costs.machine import Machine
-from solver.costs.pipeline import Block, PipelineCosts, Work
+from solver.costs.pipeline import Block, Overlapping, PipelineCosts, Work
 from solver.costs.sharding import Sharding, sharding
 from solver.costs.workspaces import on_device, workspace_bytes
 from solver.layouts.layout import Layout
@@ -87,6 +87,7 @@ def pipeline_costs(
         + _tied_embedding_seconds(architecture, layout, shard, machine),
         workspace_bytes=workspace_bytes(architecture, training, shard, implementation),
         boundary_bytes=boundary,
+        overlapping=_overlapping(),
     )
 
 
@@ -262,6 +263,20 @@ def _seen(attention: Attention, sequence: int) -> float:
     if window is None or window >= sequence:
         return sequence / 2
     return window - window * window / (2 * sequence)
+
+
+@cache
+def _overlapping() -> Overlapping:
+    """What recomputing beside a collective costs; see the sources in the file.
+
+    While a second of recompute takes ``compute_slowdown`` seconds, the collective beside it loses
+    ``collective_slowdown`` - 1 of each of them.
+    """
+    path = Path(__file__).parent / "calibration" / "overlap.json"
+    values: dict[str, float] = json.loads(path.read_text())["values"]
+    slowdown = values["compute_slowdown"]
+    charge = slowdown * (values["collective_slowdown"] - 1.0)
+    return Overlapping(slowdown, charge, apart=True)
 
 
 @cache

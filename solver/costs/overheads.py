@@ -71,6 +71,7 @@ def sharded_weights(
         (),
         OpKind.COMMUNICATION,
         Account.DATA_PARALLEL,
+        window_seconds=max(0.0, again + scatter - backward),
     )
     held = 3 * size if shard.zero_stage == 3 else size
     return (moved,), held
@@ -81,6 +82,7 @@ def stage_boundary(seconds: float) -> tuple[Op, ...]:
 
     Each pass of a stage receives a tensor and sends one on. What of that is not hidden adds to the
     stage's own time; it is spread over the layers, of which each stage holds about as many.
+    Nothing is recomputed in such a share: the whole of it lies between stages.
     """
     if seconds == 0.0:
         return ()
@@ -93,6 +95,7 @@ def stage_boundary(seconds: float) -> tuple[Op, ...]:
         (),
         OpKind.COMMUNICATION,
         Account.PIPELINE_PARALLEL,
+        window_seconds=0.0,
     )
     return (op,)
 
