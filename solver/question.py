@@ -107,7 +107,17 @@ def question(request: PlanRequest, *, to_plan: bool = False) -> Question:
     else:
         asked = _for_target(request, target_named(request.target.framework), to_plan)
     _check_policy(asked)
-    return asked
+    if request.recompute.overlap in (None, Overlap.OFF):
+        return asked
+    return replace(asked, notes=[*asked.notes, _HIDES])
+
+
+_HIDES = (
+    "Recompute hides where recompute.overlap says. Frameworks as they come recompute on demand, so "
+    "running this takes one that places recompute itself; the baseline no-overlap is the best plan "
+    "without. Stages that share devices, and schedules that make gradients of weights apart, use "
+    "windows of a block's own backward only."
+)
 
 
 def _check_overlap(recompute: Recompute) -> None:

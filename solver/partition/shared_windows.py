@@ -27,19 +27,14 @@ class WindowShare:
 
 
 def shares(costs: PipelineCosts, links: tuple[Link, ...], *, gathers: bool) -> list[WindowShare]:
-    """Windows kept by all blocks; lent where their own block has little to place; lent by all.
+    """Windows kept by all blocks; or lent where their own block has nothing to place.
 
     ``gathers``: all that a stage rebuilds is alive at once, what is placed early included.
     """
     none = tuple(frozenset[str]() for _ in costs.blocks)
     idle = tuple(frozenset(_of_little_use(costs, kind)) for kind in range(len(costs.blocks)))
-    every = tuple(
-        frozenset(window.op for window in windows(block, costs.overlapping))
-        for block in costs.blocks
-    )
-    return [
-        _share(costs, links, lent, gathers=gathers) for lent in dict.fromkeys((none, idle, every))
-    ]
+    ways = dict.fromkeys((none, idle))
+    return [_share(costs, links, lent, gathers=gathers) for lent in ways]
 
 
 def _share(

@@ -139,35 +139,36 @@ class WindowMenu(Menu):
         seconds = float(chain.seconds[at])
         links = self._orders.places(order)
         decided = [
-            (link, self._offset(link, -1) + choice)
+            (link, self._offset(link, _ALL) + choice)
             for link, choice in zip(links, chain.choices(at), strict=True)
         ]
         return self._mix(seconds, seconds, decided)
 
     def _of_shares(self, order: int, states: float, in_flight: int) -> Mix | None:
-        """The best way to give windows away as a whole."""
+        """The best way to give windows away as a whole, or to leave them empty."""
         linked = tuple(self._orders.linked[order].tolist())
         kinds = tuple(self._orders.signatures.counts[order, :-1].tolist())
-        best: Mix | None = None
-        which = -1
+        plain = self._plain.cheapest(kinds, states, in_flight)
+        if plain is None:
+            return None
+        links = self._orders.places(order)
+        best, which = plain, _PLAIN
         for at, menu in enumerate(self._shared_menus()):
             found = menu.cheapest(linked, states, in_flight)
-            if found is not None and (best is None or found.seconds < best.seconds):
+            if found is not None and found.seconds < best.seconds:
                 best, which = found, at
-        if best is None:
-            return None
-        bound = best.bound if len(self._shared_menus()) == 1 and not self._filled.any() else 0.0
-        filled = self._plain.cheapest(kinds, states, in_flight)
         alone = self._unshared.cheapest(linked, states, in_flight)
-        if filled is not None:
-            bound = max(bound, filled.bound - float(np.array(kinds) @ self._filled))
+        bound = max(0.0, plain.bound - float(np.array(kinds) @ self._filled))
         if alone is not None:
             bound = max(bound, alone.bound)
         waiting: dict[int, deque[int]] = {}
-        for link, choice, count in best.parts:
-            rows = [self._offset(link, which) + choice] * count
-            waiting.setdefault(link, deque()).extend(rows)
-        decided = [(link, waiting[link].popleft()) for link in self._orders.places(order)]
+        for taker, choice, count in best.parts:
+            waiting.setdefault(taker, deque()).extend([choice] * count)
+        takers = [self._orders.links[link][0] for link in links] if which == _PLAIN else links
+        decided = [
+            (link, self._offset(link, which) + waiting[taker].popleft())
+            for link, taker in zip(links, takers, strict=True)
+        ]
         return self._mix(best.seconds, min(bound, best.seconds), decided)
 
     def _mix(self, seconds: float, bound: float, decided: list[tuple[int, int]]) -> Mix:
@@ -191,16 +192,24 @@ class WindowMenu(Menu):
         return np.array([window.seconds for window in found])
 
     def _offset(self, link: int, share: int) -> int:
-        """Where the choices of a link under a share (-1: all of them) begin in its list."""
+        """Where the choices of a link under a share begin in its list."""
         if (link, share) not in self._offsets:
             self._offsets[link, share] = len(self._choices[link])
-            if share < 0:
-                made = self._placements(self._orders.links[link])
-                assert made is not None, "a chain is made of placements"
-                self._choices[link].extend(made.choices)
-            else:
-                self._choices[link].extend(self._shared_menus()[share].frontiers[link].choices)
+            self._choices[link].extend(self._choices_of(link, share))
         return self._offsets[link, share]
+
+    def _choices_of(self, link: int, share: int) -> tuple[Choice, ...]:
+        if share == _PLAIN:
+            return self._plain.frontiers[self._orders.links[link][0]].choices
+        if share == _ALL:
+            made = self._placements(self._orders.links[link])
+            assert made is not None, "a chain is made of placements"
+            return made.choices
+        return self._shared_menus()[share].frontiers[link].choices
+
+
+_ALL, _PLAIN = -1, -2
+"""Beside the numbers of shares: every placement, and none."""
 
 
 def _by_link(costs: PipelineCosts, found: Orders) -> PipelineCosts:

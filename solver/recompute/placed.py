@@ -21,10 +21,13 @@ MOST_EXACT = 400
 MOST_WAYS = 50_000
 """Places to the power of ops beyond which a block is not tried to be looked at whole."""
 
-MOST_COARSE = 1_500
-"""The same where windows are counted in steps."""
+MOST_ALONE = 600
+"""The same where no other block wants the windows."""
 
-STEPS = (0, 8, 4, 2, 1)
+MOST_COARSE = 1_500
+"""The same where besides windows are counted in steps."""
+
+STEPS = (0, 8, 4, 1)
 """Steps of a window, tried in turn until the choices are few enough; 0: as many as matter."""
 
 
@@ -102,7 +105,7 @@ def placements_in(
             for window in (*following, *own)
         )
         slots = Slots(following, own, fills, shared=False, apart=apart)
-        most = MOST_COARSE if steps else MOST_EXACT
+        most = MOST_COARSE if steps else MOST_ALONE
         found = placements(block, slots, overlapping.charge, most)
         if found is not None:
             return found
