@@ -102,6 +102,7 @@ def _documents() -> Iterator[tuple[type[BaseModel], Any]]:
     yield PlanDocument, {"id": plan["id"], "status": "infeasible", "shortfall": _shortfall(plan)}
     made = {"id": plan["id"], "status": "succeeded", "exports": [_EXPORT]}
     yield PlanDocument, made | {"restriction": _RESTRICTION}
+    yield PlanDocument, made | {"stages": [_hiding(plan)]}
     yield ExportList, {"exports": [_EXPORT]}
     yield PlanDocument, plan | {"alternatives": [_alternative(plan)]}
     yield PlanEvent, {"id": plan["id"], "status": "running", "progress": _PROGRESS}
@@ -192,6 +193,14 @@ def _batch(plan: Mapping[str, Any]) -> dict[str, Any]:
     return document | BatchDocument.model_validate(document).model_dump(
         mode="json", include={"counts", "passed"}
     )
+
+
+def _hiding(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """A stage of the plan that hides one tensor."""
+    stage = plan["stages"][0]
+    placed = {"tensor": "norm", "window": "reduce", "following": False}
+    entry = stage["recompute"][0] | {"recomputed": ["norm"], "placed": [placed]}
+    return {**stage, "recompute": [entry]}
 
 
 def _alternative(plan: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,13 +27,17 @@ class WindowShare:
 
 
 def shares(costs: PipelineCosts, links: tuple[Link, ...], *, gathers: bool) -> list[WindowShare]:
-    """Windows kept by all blocks; or lent where their own block has nothing to place.
+    """Windows kept by all blocks; lent where their own has nothing to place; lent by all.
 
     ``gathers``: all that a stage rebuilds is alive at once, what is placed early included.
     """
     none = tuple(frozenset[str]() for _ in costs.blocks)
     idle = tuple(frozenset(_of_little_use(costs, kind)) for kind in range(len(costs.blocks)))
-    ways = dict.fromkeys((none, idle))
+    every = tuple(
+        frozenset(window.op for window in windows(block, costs.overlapping))
+        for block in costs.blocks
+    )
+    ways = dict.fromkeys((none, idle, every))
     return [_share(costs, links, lent, gathers=gathers) for lent in ways]
 
 

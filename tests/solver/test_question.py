@@ -31,7 +31,6 @@ def asked(base: dict[str, Any], **parts: dict[str, Any]) -> PlanRequest:
         ({"policy": "block"}, "recompute.num_layers"),
         ({"policy": "uniform", "num_layers": 0}, "recompute.num_layers"),
         ({"policy": "selective", "modules": ["nonsense"]}, "recompute.modules[0]"),
-        ({"policy": "lynx-heu"}, "recompute.policy"),
     ],
 )
 def test_a_policy_that_cannot_be_followed_is_refused_with_its_field(

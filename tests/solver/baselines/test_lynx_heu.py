@@ -6,6 +6,7 @@ import pytest
 
 from solver.assess import assess
 from solver.baselines.lynx_heu import lynx_heu
+from solver.errors import BadRequest
 from solver.partition.outcome import Partition
 from solver.partition.policy_menu import policy_menu
 from solver.partition.problem import menu_on
@@ -52,3 +53,11 @@ def test_a_plan_that_hides_says_what_hiding_gains() -> None:
     assert found.baselines["no-overlap"].iteration_seconds == off.iteration_seconds
     assert found.baselines["no-overlap"].speed_up is not None
     assert found.baselines["no-overlap"].speed_up > 1
+
+
+def test_a_plan_under_it_is_refused() -> None:
+    request = asked("communication").model_dump(mode="json")
+    request["recompute"]["policy"] = "lynx-heu"
+    with pytest.raises(BadRequest) as refused:
+        plan(PlanRequest.model_validate(request))
+    assert refused.value.field == "recompute.policy"
