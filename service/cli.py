@@ -17,6 +17,7 @@ from service import (
     framework_commands,
     key_commands,
     store_commands,
+    verify_command,
 )
 from service.command_line import (
     FAILED,
@@ -47,6 +48,7 @@ app = typer.Typer(
 
 app.add_typer(cluster_commands.app)
 framework_commands.add_to(app)
+verify_command.add_to(app)
 app.add_typer(key_commands.app, name="keys")
 app.add_typer(store_commands.app, name="store")
 app.command()(fleet_commands.capacity)

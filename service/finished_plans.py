@@ -42,6 +42,8 @@ def finished_plan(
         )
     if request:
         asked = validate(PlanRequest, parse(_content(request)))
+    elif asked is None and found.request is not None:
+        asked = PlanRequest.model_validate(found.request)
     return found, asked
 
 

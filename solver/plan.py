@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 
 class Answer(BaseModel):
@@ -489,6 +489,9 @@ class Plan(Answer):
         default=None, description="What its seconds rest on; null for a profile."
     )
     iteration_seconds_band: Band = None
+    request: dict[str, JsonValue] | None = Field(
+        default=None, description="What it answers, so that it can be checked by itself."
+    )
     notes: list[str] = Field(
         default_factory=list, description="What the reader of the request should know."
     )

@@ -285,6 +285,7 @@ def _plan(
     return answers.Plan(
         **{name: getattr(checked, name) for name in answers.Evaluation.model_fields},
         id=plan_id(request),
+        request=request.model_dump(mode="json", exclude_unset=True),
         status=answers.Status.SUCCEEDED,
         lower_bound_seconds=lower,
         gap=gap,

@@ -26,7 +26,7 @@ LEVELS = (
     {"plan", "assess", "verify", "verify_orders", "verify_places", "baselines", "targets"},
     {"search", "answer", "question", "explain", "prices"},
     {"calibrate", "capacity", "placement", "transitions"},
-    {"planner", "fleet"},
+    {"planner", "recheck", "fleet"},
 )
 
 

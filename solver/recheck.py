@@ -1,0 +1,333 @@
+"""A plan checked again from its request: what it claims, and whether anything could be faster.
+
+Time and memory are derived again by ``verify.py``. The bound is proved again without any program:
+in plain loops, runs of blocks are struck out of which no plan can be faster than the claim, until
+none is left or few enough plans remain to simulate each. For stage c of 1F1B, with before and after
+the least sums of F + B of the runs still standing, q = min(p - c, n) and k = n - q + 1, every plan
+takes at least each of
+
+    before + n (F + B),    before + after + k F + n B,    before + after + n F + k B,
+    before + 2 after + k (F + B)  (only if n > q)
+
+and under GPipe before + after + n (F + B) (``docs/mathematics.md``, Own-paths). The least recompute
+of a run comes from the menus, which tests hold against enumeration.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from solver.costs.pipeline import PipelineCosts
+from solver.errors import BadRequest, SolverFailed
+from solver.partition.policy_menu import policy_menu
+from solver.plan import Plan, Status
+from solver.question import Question, question
+from solver.request import ChoicePer, Overlap, PlanRequest, Policy, ScheduleName
+from solver.schedules import StageTimes, make_schedule, schedule_graph, simulate
+from solver.verify import verify
+
+ROUNDING = 1e-9
+"""Relative difference that adding the same numbers in another order may make."""
+
+MOST_PLANS = 20_000
+"""Plans left standing up to which each is simulated."""
+
+MOST_RUNS = 400_000
+"""Runs beyond which plain loops are too slow."""
+
+
+class Verdict(StrEnum):
+    """What became of a claim."""
+
+    HOLDS = "holds"
+    FALSE = "false"
+    NOT_CHECKED = "not checked"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Something that a plan says, whether it holds, and how that was seen."""
+
+    claim: str
+    verdict: Verdict
+    how: str
+
+
+def recheck(plan: Plan, request: PlanRequest | None = None) -> list[Claim]:
+    """Every claim of a plan, derived again from its request.
+
+    Args:
+        plan: A plan that succeeded.
+        request: What it answers; by default the request that it carries.
+
+    Raises:
+        BadRequest: The plan did not succeed, or no request is known.
+    """
+    if request is None and plan.request is not None:
+        request = PlanRequest.model_validate(plan.request)
+    if plan.status is not Status.SUCCEEDED or request is None or plan.layout is None:
+        raise BadRequest(
+            "Only a plan that succeeded and whose request is known can be checked.",
+            field="request",
+            hint="Give the request too, or make the plan again: stagecut plan FILE --json.",
+        )
+    asked = question(_with_layout(request, plan.layout.model_dump()))
+    costs = asked.costs(asked.some_layout)
+    claims = [_time_and_memory(plan, costs), _consistent(plan)]
+    claims.append(_bound(plan, asked, costs))
+    others = (plan.solver.layouts_considered if plan.solver else 1) - 1
+    if others:
+        claims.append(
+            Claim(
+                f"{others} other layouts are no faster",
+                Verdict.NOT_CHECKED,
+                "their bounds were proved when the plan was made; fix a layout to check it",
+            )
+        )
+    return claims
+
+
+def _with_layout(request: PlanRequest, layout: Mapping[str, Any]) -> PlanRequest:
+    """The request with the plan's layout fixed, and no framework to look for."""
+    fields = {k: v for k, v in layout.items() if k in type(request.layout).model_fields}
+    interleaved = (layout["virtual_stages"] or 1) > 1 and layout["schedule"] == "interleaved"
+    if interleaved:
+        fields["schedule"] = ScheduleName.ONE_F_ONE_B
+    fixed = type(request.layout).model_validate(fields)
+    return request.model_copy(update={"layout": fixed, "target": None})
+
+
+def _time_and_memory(plan: Plan, costs: PipelineCosts) -> Claim:
+    layout, seconds = plan.layout, plan.iteration_seconds
+    assert layout is not None
+    assert seconds is not None
+    claim = f"one iteration takes {seconds:.6g} s, and every stage fits"
+    try:
+        verify(
+            costs,
+            layout.schedule,
+            layout.pipeline_parallel,
+            plan.stages,
+            seconds,
+            bool(plan.fits),
+            layout.interleaving_group or 0,
+        )
+    except SolverFailed as failure:
+        return Claim(claim, Verdict.FALSE, failure.detail)
+    if not plan.fits:
+        return Claim(claim, Verdict.FALSE, "the plan itself says that it does not fit")
+    return Claim(claim, Verdict.HOLDS, "every pass run again one by one, every byte added up again")
+
+
+def _consistent(plan: Plan) -> Claim:
+    lower, seconds = plan.lower_bound_seconds, plan.iteration_seconds
+    assert lower is not None
+    assert seconds is not None
+    gap = 1.0 - lower / seconds if seconds else 0.0
+    claim = f"its gap to the bound is {plan.gap:.2g}"
+    if lower > seconds * (1 + ROUNDING) or abs(gap - (plan.gap or 0.0)) > ROUNDING:
+        return Claim(claim, Verdict.FALSE, f"bound {lower!r} and time {seconds!r} give {gap!r}")
+    return Claim(claim, Verdict.HOLDS, "time and bound compared")
+
+
+def _bound(plan: Plan, asked: Question, costs: PipelineCosts) -> Claim:
+    layout, lower = plan.layout, plan.lower_bound_seconds
+    assert layout is not None
+    assert lower is not None
+    claim = f"no plan of this layout takes less than {lower:.6g} s"
+    recompute = asked.request.recompute
+    simple = layout.virtual_stages == 1 and layout.schedule in ("1f1b", "gpipe")
+    free = recompute.choice_per is not ChoicePer.MODEL and recompute.policy is not Policy.ADAPIPE
+    on_demand = recompute.overlap in (None, Overlap.OFF) and plan.restriction is None
+    if not (simple and free and on_demand) or _runs(costs, layout.pipeline_parallel) > MOST_RUNS:
+        how = "only 1F1B and GPipe with one stage per device, recomputing on demand, are re-proved"
+        return Claim(claim, Verdict.NOT_CHECKED, how)
+    limit = (lower - costs.fixed_seconds) * (1 - ROUNDING)
+    standing = _Standing(costs, asked, layout.schedule, layout.pipeline_parallel, limit)
+    standing.strike_out()
+    if not standing.any():
+        return Claim(claim, Verdict.HOLDS, "struck out every run of blocks that could be faster")
+    plans = standing.plans()
+    if plans > MOST_PLANS:
+        return Claim(claim, Verdict.NOT_CHECKED, f"{plans} plans were left to simulate")
+    least = standing.least_makespan()
+    if least < limit:
+        return Claim(claim, Verdict.FALSE, f"a plan of {least + costs.fixed_seconds!r} s exists")
+    how = f"struck out runs of blocks, and simulated the {plans} plans that were left"
+    return Claim(claim, Verdict.HOLDS, how)
+
+
+def _runs(costs: PipelineCosts, stages: int) -> int:
+    return stages * len(costs.sequence) ** 2 // 2
+
+
+@dataclass
+class _Run:
+    """A run of blocks on a stage: per micro-batch seconds, and once per iteration."""
+
+    forward: float
+    backward: float
+    before_first: float
+    after_last: float
+    step: float
+
+
+class _Standing:
+    """The runs of which some plan may still be faster than a limit, by (stage, start, stop)."""
+
+    def __init__(
+        self, costs: PipelineCosts, asked: Question, schedule: str, stages: int, limit: float
+    ) -> None:
+        self._costs, self._stages, self._limit = costs, stages, limit
+        self._n, self._schedule = costs.micro_batches, schedule
+        self._menu = policy_menu(costs, asked.request.recompute)
+        self._order = make_schedule(schedule, stages, costs.micro_batches)
+        self._left: dict[tuple[int, int, int], _Run] = dict(self._all_runs())
+
+    def any(self) -> bool:
+        """Whether some run is left."""
+        return bool(self._left)
+
+    def _all_runs(self) -> Iterator[tuple[tuple[int, int, int], _Run]]:
+        """Runs that do not take longer than the limit by themselves, recompute left out."""
+        length = len(self._costs.sequence)
+        for stage in range(self._stages):
+            own = self._costs.at(stage)
+            for start in range(stage, length - (self._stages - stage) + 1):
+                forward = backward = gather = reduction = step = 0.0
+                for stop in range(start + 1, length - (self._stages - 1 - stage) + 1):
+                    block = own.blocks[own.sequence[stop - 1]]
+                    forward += block.forward_seconds
+                    backward += block.backward_seconds
+                    gather += block.gather_seconds
+                    reduction += block.gradient_seconds
+                    step += block.optimizer_seconds
+                    if self._n * (forward + backward) >= self._limit:
+                        break
+                    yield (
+                        (stage, start, stop),
+                        _Run(
+                            forward,
+                            backward,
+                            max(gather - own.gather_overlap * forward, 0.0),
+                            max(reduction - own.gradient_overlap * backward, 0.0),
+                            step,
+                        ),
+                    )
+
+    def strike_out(self) -> None:
+        """First without recompute, then with the least that each run's memory asks for."""
+        self._repeat()
+        for at in list(self._left):
+            stage, start, stop = at
+            own = self._costs.at(stage)
+            kinds = own.sequence[start:stop]
+            counts = tuple(kinds.count(kind) for kind in range(len(own.blocks)))
+            states = sum(own.blocks[kind].states.total for kind in kinds)
+            mix = self._menu.at(stage).cheapest(counts, states, self._order.in_flight(stage))
+            if mix is None:
+                del self._left[at]
+            else:
+                self._left[at].backward += mix.bound
+        self._repeat()
+
+    def _repeat(self) -> None:
+        while True:
+            before, after = self._before(), self._after()
+            slow = [
+                at
+                for at, run in self._left.items()
+                if self._least(at, run, before, after) >= self._limit
+            ]
+            if not slow:
+                return
+            for at in slow:
+                del self._left[at]
+
+    def _before(self) -> dict[tuple[int, int], float]:
+        """Least F + B of the stages before one that starts there."""
+        least = {(0, 0): 0.0}
+        for (stage, start, stop), run in sorted(self._left.items()):
+            if (stage, start) in least:
+                total = least[stage, start] + run.forward + run.backward
+                at = (stage + 1, stop)
+                least[at] = min(least.get(at, math.inf), total)
+        return least
+
+    def _after(self) -> dict[tuple[int, int], float]:
+        """Least F + B of the stages after one that stops there."""
+        least = {(self._stages, len(self._costs.sequence)): 0.0}
+        for (stage, start, stop), run in sorted(self._left.items(), reverse=True):
+            if (stage + 1, stop) in least:
+                total = least[stage + 1, stop] + run.forward + run.backward
+                at = (stage, start)
+                least[at] = min(least.get(at, math.inf), total)
+        return least
+
+    def _least(
+        self,
+        at: tuple[int, int, int],
+        run: _Run,
+        before: Mapping[tuple[int, int], float],
+        after: Mapping[tuple[int, int], float],
+    ) -> float:
+        """A bound of every plan with this run."""
+        stage, start, stop = at
+        if (stage, start) not in before or (stage + 1, stop) not in after:
+            return math.inf
+        n, p, send = self._n, self._stages, self._costs.send_seconds
+        there, beyond = 2 * stage * send, 2 * (p - 1 - stage) * send
+        ahead, behind = before[stage, start] + there, after[stage + 1, stop] + beyond
+        whole = run.forward + run.backward
+        if self._schedule == "gpipe":
+            return ahead + behind + n * whole + run.step
+        q = min(p - stage, n)
+        k = n - q + 1
+        paths = [
+            ahead + n * whole,
+            ahead + behind + k * run.forward + n * run.backward,
+            ahead + behind + n * run.forward + k * run.backward,
+        ]
+        if n > q:
+            paths.append(ahead + 2 * behind + k * whole)
+        return max(paths) + run.step
+
+    def plans(self) -> int:
+        """How many plans the runs left make."""
+        ways = {(0, 0): 1}
+        for stage, start, stop in sorted(self._left):
+            at = (stage + 1, stop)
+            ways[at] = ways.get(at, 0) + ways.get((stage, start), 0)
+        return ways.get((self._stages, len(self._costs.sequence)), 0)
+
+    def least_makespan(self) -> float:
+        """The fastest of the plans left, each simulated."""
+        graph = schedule_graph(self._order)
+        best = math.inf
+        for cuts in self._each(0, 0):
+            runs = [self._left[at] for at in cuts]
+            times = StageTimes.of(
+                forward=np.array([run.forward for run in runs]),
+                backward=np.array([run.backward for run in runs]),
+                send=self._costs.send_seconds,
+                before_first=[run.before_first for run in runs],
+                after_last=[run.after_last for run in runs],
+                step=[run.step for run in runs],
+            )
+            best = min(best, float(simulate(graph, times).makespan[0]))
+        return best
+
+    def _each(self, stage: int, start: int) -> Iterator[list[tuple[int, int, int]]]:
+        if stage == self._stages:
+            if start == len(self._costs.sequence):
+                yield []
+            return
+        for at in [at for at in self._left if at[:2] == (stage, start)]:
+            for rest in self._each(stage + 1, at[2]):
+                yield [at, *rest]

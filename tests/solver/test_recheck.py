@@ -1,0 +1,95 @@
+"""A finished plan checked again from its request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from solver.errors import BadRequest
+from solver.plan import Plan
+from solver.planner import plan
+from solver.recheck import Verdict, recheck
+from solver.request import PlanRequest
+from tests.solver.random_costs import random_costs
+from tests.solver.requests import hand, profile_request
+
+TIME, GAP, BOUND = range(3)
+
+
+def changed(found: Plan, **fields: Any) -> Plan:
+    """The plan with other claims."""
+    return found.model_copy(update=fields)
+
+
+def verdicts(found: Plan) -> list[Verdict]:
+    return [claim.verdict for claim in recheck(found)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_plans_of_random_profiles_hold(seed: int) -> None:
+    stages = 2 + seed % 3
+    document = profile_request(random_costs(seed, stages), ("1f1b", "gpipe")[seed % 2], stages)
+    found = plan(PlanRequest.model_validate(document))
+    if found.status != "succeeded":
+        with pytest.raises(BadRequest):
+            recheck(found)
+        return
+    assert verdicts(found) == [Verdict.HOLDS] * 3
+
+
+def test_a_time_that_nobody_reaches_is_found_out() -> None:
+    found = plan(hand(33.0))
+    assert found.iteration_seconds is not None
+    seconds = found.iteration_seconds - 1.0
+    lied = changed(found, iteration_seconds=seconds, lower_bound_seconds=seconds)
+    assert verdicts(lied)[TIME] is Verdict.FALSE
+
+
+def test_a_bound_above_the_optimum_is_found_out() -> None:
+    found = plan(hand(33.0, recompute={"policy": "full"}))
+    free = plan(hand(33.0))
+    assert found.request is not None
+    assert found.iteration_seconds is not None
+    assert free.iteration_seconds is not None
+    assert found.iteration_seconds > free.iteration_seconds
+    request = {**found.request, "recompute": {"policy": "optimal"}}
+    assert verdicts(changed(found, request=request)) == [
+        Verdict.HOLDS,
+        Verdict.HOLDS,
+        Verdict.FALSE,
+    ]
+
+
+def test_a_gap_that_the_figures_do_not_give_is_found_out() -> None:
+    found = plan(hand(33.0))
+    assert verdicts(changed(found, gap=0.5))[GAP] is Verdict.FALSE
+
+
+def test_a_stage_that_needs_more_than_it_says_is_found_out() -> None:
+    found = plan(hand(33.0))
+    first = found.stages[0].model_copy(update={"peak_memory_bytes": 1.0})
+    assert verdicts(changed(found, stages=[first, *found.stages[1:]]))[TIME] is Verdict.FALSE
+
+
+def test_what_is_not_checked_is_said() -> None:
+    interleaved = hand(
+        1e6,
+        layout={"pipeline_parallel": 2, "virtual_stages": 2},
+        training={"global_batch_size": 4},
+    )
+    assert verdicts(plan(interleaved))[BOUND] is Verdict.NOT_CHECKED
+
+
+def test_a_plan_without_its_request_cannot_be_checked() -> None:
+    found = changed(plan(hand(33.0)), request=None)
+    with pytest.raises(BadRequest) as refused:
+        recheck(found)
+    assert refused.value.field == "request"
+    assert [c.verdict for c in recheck(found, hand(33.0))] == [Verdict.HOLDS] * 3
+
+
+def test_a_plan_carries_the_request_as_it_was_asked() -> None:
+    asked = hand(33.0)
+    found = plan(asked)
+    assert PlanRequest.model_validate(found.request) == asked
