@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service import (
+    calibration_commands,
     cluster_commands,
     fleet_commands,
     framework_commands,
@@ -46,6 +47,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+calibration_commands.add_to(app)
 app.add_typer(cluster_commands.app)
 framework_commands.add_to(app)
 verify_command.add_to(app)
