@@ -104,7 +104,12 @@ def test_only_the_command_line_and_the_solver_process_reach_the_planner() -> Non
         for module in MODULES
         if module.startswith("service.") and "solver.planner" in imports(module)
     }
-    of_the_command_line = {"service.cli", "service.local", "service.importing"}
+    of_the_command_line = {
+        "service.calibration_commands",
+        "service.cli",
+        "service.local",
+        "service.importing",
+    }
     assert importers <= {*of_the_command_line, "service.jobs.solver_process"}
 
 
