@@ -7,7 +7,8 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from solver.plan import Answer, LayoutAnswer
-from solver.request import Count, Name, PlanRequest, Strict
+from solver.request import Count, PlanRequest
+from solver.strict import Name, Strict
 
 MOST_SIZES = 4096
 

@@ -68,7 +68,7 @@ def _plain(logarithms: Floats) -> Floats:
     values = np.exp(np.clip(logarithms, -40.0, 40.0))
     share = values[6] / (1 + values[6])
     values[6] = _GAMMA[0] + (_GAMMA[1] - _GAMMA[0]) * share
-    return values
+    return np.asarray(values, dtype=np.float64)
 
 
 def _descend(

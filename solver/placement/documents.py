@@ -7,7 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from solver.plan import Answer
-from solver.request import Name, PlanRequest, Strict
+from solver.request import PlanRequest
+from solver.strict import Name, Strict
 
 NodeName = Annotated[str, Field(min_length=1, max_length=253)]
 

@@ -7,7 +7,8 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from solver.plan import Answer
-from solver.request import Count, PlanRequest, Seconds, Strict
+from solver.request import Count, PlanRequest, Seconds
+from solver.strict import Strict
 
 NodeName = Annotated[str, Field(min_length=1, max_length=253)]
 Rate = Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)]
