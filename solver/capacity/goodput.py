@@ -60,7 +60,8 @@ def _start(devices: Floats, seconds: Floats, batch: float, share: float, gamma: 
     rest = (1 - share) * float(seconds.min())
     other = [rest, per_sequence, rest, rest / float(devices.max()), rest, rest / 8]
     position = (gamma - _GAMMA[0]) / (_GAMMA[1] - gamma)
-    return np.log(np.array([*np.maximum(other, 1e-12), position]))
+    found: Floats = np.log(np.array([*np.maximum(other, 1e-12), position]))
+    return found
 
 
 def _plain(logarithms: Floats) -> Floats:
