@@ -242,7 +242,8 @@ class LayoutRequest(Strict):
         default=None, description="Replicas of the pipeline."
     )
     virtual_stages: OneOrSeveral[Annotated[int, Field(ge=1, le=512)]] | None = Field(
-        default=None, description="Model chunks per pipeline device; evaluated as 1 if absent."
+        default=None,
+        description="Model chunks per pipeline device; 1 if absent, several are searched where listed.",
     )
     micro_batch_size: OneOrSeveral[Annotated[int, Field(ge=1, le=65_536)]] | None = Field(
         default=None, description="Sequences of one micro-batch."
@@ -258,7 +259,7 @@ class LayoutRequest(Strict):
         "gradients, 3 also weights.",
     )
     schedule: OneOrSeveral[ScheduleName] | None = Field(
-        default=None, description="Evaluated as 1F1B if absent."
+        default=None, description="1F1B if absent; several are searched where listed."
     )
     expert_tensor_parallel: OneOrSeveral[Count] | None = Field(
         default=None,

@@ -180,7 +180,7 @@ class _Space:
         self._domain = cluster.domain_size
         self._experts = bool(setting.experts)
         self._known_chunks: dict[tuple[str, tuple[int, ...]], tuple[Index, Index]] = {}
-        schedules = asked.values("schedule") or tuple(ScheduleName)
+        schedules = asked.values("schedule") or (ScheduleName.ONE_F_ONE_B,)
         # 1F1B first: of two that are equally good the first is taken.
         self._schedules = sorted(
             (ScheduleName(name).value for name in schedules), key=lambda name: name != "1f1b"
@@ -382,8 +382,11 @@ class _Space:
         key = (name, pipeline)
         if key not in self._known_chunks:
             layers = self._setting.architecture.num_layers
-            values = self._asked.values("virtual_stages") or range(1, layers + 1)
             names = "schedule virtual_stages"
+            values = self._asked.values("virtual_stages") or range(1, layers + 1)
+            alone = self._legal(names, schedule=name, virtual_stages=1)
+            if not self._asked.values("virtual_stages") and alone:
+                values = (1,)
             runs = [v for v in values if self._legal(names, schedule=name, virtual_stages=v)]
             pairs = [(at, v) for at, p in enumerate(pipeline) for v in runs if p * v <= layers]
             table = np.array(pairs, dtype=np.int64).reshape(-1, 2)
