@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from solver.costs.pipeline import PipelineCosts
 from solver.layouts import Layout, listed
+from solver.partition.alike_menu import MOST_COMBINATIONS, combinations
+from solver.partition.policy_menu import best_frontier
 from solver.partition.policy_regimes import (
     MOST_REGIMES,
     each_block,
@@ -45,6 +47,7 @@ def prices(costs: PipelineCosts, layout: Layout, iteration_seconds: float) -> li
             lambda _layout, _costs, restricted=restricted: restricted.regimes,  # type: ignore[misc]
             relative_gap=1e-4,
             time_limit_seconds=SECONDS_EACH,
+            floor_seconds=iteration_seconds,
         )
         seconds = None if outcome.found is None else outcome.found.partition.makespan
         slower = None
@@ -70,12 +73,10 @@ def _restrictions(costs: PipelineCosts, layout: Layout) -> list[_Restricted]:
     """From the mildest to the hardest."""
     layers = sum(costs.blocks[kind].checkpointable for kind in costs.sequence)
     most = 2 * -(-layers // layout.pipeline_parallel)
-    found = [
-        _Restricted(
-            "one choice per kind and stage",
-            policy_regimes(costs, Recompute(choice_per=ChoicePer.STAGE)),
-        )
-    ]
+    found = []
+    if combinations(tuple(best_frontier(block) for block in costs.blocks)) <= MOST_COMBINATIONS:
+        per_stage = policy_regimes(costs, Recompute(choice_per=ChoicePer.STAGE))
+        found.append(_Restricted("one choice per kind and stage", per_stage))
     if model_choices(costs) <= MOST_REGIMES:
         in_model = policy_regimes(costs, Recompute(choice_per=ChoicePer.MODEL))
         found.append(_Restricted("one choice per kind in the model", in_model))

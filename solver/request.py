@@ -243,7 +243,7 @@ class LayoutRequest(Strict):
     )
     virtual_stages: OneOrSeveral[Annotated[int, Field(ge=1, le=512)]] | None = Field(
         default=None,
-        description="Model chunks per pipeline device; 1 if absent, several are searched where listed.",
+        description="Model chunks per pipeline device; 1 if absent, others where listed.",
     )
     micro_batch_size: OneOrSeveral[Annotated[int, Field(ge=1, le=65_536)]] | None = Field(
         default=None, description="Sequences of one micro-batch."

@@ -89,22 +89,20 @@ def _stage(
     """The cheapest stage of one choice per kind; None if nothing fits."""
     run = costs.sequence[cut[0] : cut[1]]
     flight = schedule.in_flight(position)
-    kinds = list(dict.fromkeys(run))
+    of_kind = {k: _choices(costs.blocks[k], costs.overlapping, hides) for k in dict.fromkeys(run)}
+    kinds = sorted(of_kind, key=lambda kind: len(of_kind[kind]))
     states = sum(costs.blocks[kind].states.total for kind in run)
     sums = _Sums(np.zeros(1), np.zeros(1), np.zeros(1), np.zeros((1, 0), dtype=np.int64))
     for kind in kinds:
-        block = costs.blocks[kind]
-        choices = _choices(block, costs.overlapping, hides)
-        sums = sums.with_kind(choices, run.count(kind), block.working_bytes)
+        sums = sums.with_kind(of_kind[kind], run.count(kind), costs.blocks[kind].working_bytes)
+        if kind != kinds[-1]:  # of the last kind, the one with most choices, all are looked at
+            sums = sums.best()
     needed = states + costs.reserved_bytes + flight * sums.kept + sums.working
     fits = needed <= costs.capacity_bytes * (1 + ROUNDING)
     if not fits.any():
         return None
     at = int(np.argmin(np.where(fits, sums.seconds, np.inf)))
-    taken = {
-        kind: _choices(costs.blocks[kind], costs.overlapping, hides)[int(row)]
-        for kind, row in zip(kinds, sums.rows[at], strict=True)
-    }
+    taken = {kind: of_kind[kind][int(row)] for kind, row in zip(kinds, sums.rows[at], strict=True)}
     parts: list[Part] = []
     for kind in run:
         if parts and parts[-1].kind == kind:
@@ -123,7 +121,7 @@ def _choices(block: Block, overlapping: Overlapping, hides: bool) -> tuple[Choic
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """Pareto-best totals of a stage's kinds, shape (sums,), and the choice of each kind."""
+    """Totals of a stage's kinds, shape (sums,), and the choice of each kind."""
 
     kept: Floats
     seconds: Floats
@@ -137,6 +135,11 @@ class _Sums:
         seconds = self.seconds[first] + count * np.array([c.seconds for c in choices])[row]
         own = np.array([choice.recompute_bytes for choice in choices])[row] + working
         most = np.maximum(self.working[first], own)
-        best = undominated_rows(np.stack([kept, seconds, kept + most], axis=1))
-        rows = np.concatenate([self.rows[first[best]], row[best][:, None]], axis=1)
-        return _Sums(kept[best], seconds[best], most[best], rows)
+        rows = np.concatenate([self.rows[first], row[:, None]], axis=1)
+        return _Sums(kept, seconds, most, rows)
+
+    def best(self) -> _Sums:
+        """Those that no other beats."""
+        held = np.stack([self.kept, self.seconds, self.kept + self.working], axis=1)
+        best = undominated_rows(held)
+        return _Sums(self.kept[best], self.seconds[best], self.working[best], self.rows[best])

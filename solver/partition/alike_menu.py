@@ -15,9 +15,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
+from solver.errors import BadRequest
 from solver.partition.core import ROUNDING
 from solver.partition.menu import Floats, Index, Menu, Mix, Part
 from solver.recompute.frontier import Frontier, undominated
+
+MOST_COMBINATIONS = 50_000
+"""Choices of all kinds together beyond which they are not tabulated."""
+
+
+def combinations(frontiers: tuple[Frontier, ...]) -> int:
+    """How many choices of one per kind there are."""
+    return math.prod(len(front.choices) for front in frontiers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +44,18 @@ class AlikeMenu(Menu):
     Args:
         costs: The blocks (for their working bytes), capacity and reserved bytes.
         frontiers: One frontier per block kind.
+
+    Raises:
+        BadRequest: Their choices make more than ``MOST_COMBINATIONS`` together.
     """
 
     def __init__(self, costs: PipelineCosts, frontiers: tuple[Frontier, ...]) -> None:
+        if combinations(frontiers) > MOST_COMBINATIONS:
+            raise BadRequest(
+                "The kinds of block of this model have too many choices to be tabulated together.",
+                field="recompute.choice_per",
+                hint="Leave it out: every block then chooses for itself.",
+            )
         self._frontiers = frontiers
         self._working = [block.working_bytes for block in costs.blocks]
         self._reserved = costs.reserved_bytes
