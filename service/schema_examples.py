@@ -84,6 +84,23 @@ def example_batch() -> dict[str, Any]:
     }
 
 
+_CHOICE = {
+    "field": "tensor_parallel",
+    "value": 8,
+    "chosen": False,
+    "iteration_seconds": 59.1,
+    "lower_bound_seconds": 58.9,
+    "slower_at_least": 0.06,
+    "slower_at_most": 0.063,
+}
+_TRADE_OFF = {
+    "memory_bytes": 6.4e10,
+    "peak_memory_bytes": 6.38e10,
+    "iteration_seconds": 57.2,
+    "lower_bound_seconds": 57.19,
+}
+
+
 def schema_examples() -> dict[str, Any]:
     """Schema name to an example of it."""
     found: dict[str, Any] = {}
@@ -105,6 +122,7 @@ def _documents() -> Iterator[tuple[type[BaseModel], Any]]:
     yield PlanDocument, made | {"stages": [_hiding(plan)]}
     yield ExportList, {"exports": [_EXPORT]}
     yield PlanDocument, plan | {"alternatives": [_alternative(plan)]}
+    yield PlanDocument, plan | {"choices": [_CHOICE], "trade_off": [_TRADE_OFF]}
     yield PlanEvent, {"id": plan["id"], "status": "running", "progress": _PROGRESS}
     yield BatchRequest, example_batch()
     yield BatchDocument, _batch(plan)

@@ -142,7 +142,7 @@ class Cluster(Strict):
         description="Inter-node fabric in words, such as '400 Gb/s InfiniBand per GPU'.",
     )
     inter_node_bytes_per_second: (
-        Annotated[float, Field(gt=0, le=1e15, allow_inf_nan=False)] | None
+        Annotated[float, Field(ge=1, le=1e15, allow_inf_nan=False)] | None
     ) = Field(default=None, description="Per device, one direction; overrides `fabric`.")
     topology: JsonValue = Field(
         default=None,

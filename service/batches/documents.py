@@ -89,27 +89,27 @@ class CaseStatus(StrEnum):
 class CaseResult(BaseModel):
     """A case: its plan, and whether that is as expected."""
 
-    name: str
-    plan_id: str
+    name: str = Field(description="The case's name.")
+    plan_id: str = Field(description="The plan of its request.")
     status: CaseStatus = Field(
         description="`failed`: not as expected; `error`: there is no plan to judge."
     )
     reasons: list[str] = Field(
         default_factory=list, description="What is not as expected, a sentence each."
     )
-    fits: bool | None = None
-    iteration_seconds: float | None = None
-    peak_memory_bytes: float | None = None
-    model_flops_utilization: float | None = None
-    gap: float | None = None
+    fits: bool | None = Field(default=None, description="As the plan's.")
+    iteration_seconds: float | None = Field(default=None, description="As the plan's.")
+    peak_memory_bytes: float | None = Field(default=None, description="As the plan's.")
+    model_flops_utilization: float | None = Field(default=None, description="As the plan's.")
+    gap: float | None = Field(default=None, description="As the plan's.")
     solver_seconds: float | None = Field(default=None, description="What the solve took.")
 
 
 class BatchDocument(BaseModel):
     """A batch wherever it stands."""
 
-    id: str
-    name: str
+    id: str = Field(description="By which it is asked for.")
+    name: str = Field(description="As it was given.")
     status: str = Field(description="`running`, or `finished` once no case is pending.")
     created_at: float = Field(description="Seconds since 1970-01-01 UTC.")
     against: str | None = Field(default=None, description="The earlier batch compared with.")

@@ -42,7 +42,7 @@ class DeviceType(Strict):
         default=None, description="Devices of one node; as in the job's cluster if absent."
     )
     inter_node_bytes_per_second: (
-        Annotated[float, Field(gt=0, le=1e15, allow_inf_nan=False)] | None
+        Annotated[float, Field(ge=1, le=1e15, allow_inf_nan=False)] | None
     ) = Field(default=None, description="Per device, one direction; the device's usual if absent.")
 
 

@@ -11,7 +11,7 @@ from solver.request import Count, PlanRequest, Seconds
 from solver.strict import Strict
 
 NodeName = Annotated[str, Field(min_length=1, max_length=253)]
-Rate = Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)]
+Rate = Annotated[float, Field(ge=1, le=1e18, allow_inf_nan=False)]
 
 RESTART_SECONDS = 75.0
 """Detecting, rendezvous and starting again: between the 54 and 95 s that Parcae measured for taking

@@ -41,7 +41,7 @@ SCHEMA = schemathesis.openapi.from_dict(create_app(Settings(database_url="sqlite
 @pytest.mark.slow
 @SCHEMA.parametrize()
 @settings(
-    max_examples=15,
+    max_examples=5,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     derandomize=True,

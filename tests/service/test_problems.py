@@ -74,10 +74,10 @@ def test_the_field_at_fault_and_the_way_out_are_named(
         assert problem.hint == hint
 
 
-@pytest.mark.parametrize("size", ["8", True, 8.5, [8]])
+@pytest.mark.parametrize("size", ["8", True, 8.5, ["8"], [[8]], {"8": 8}, []])
 def test_what_only_looks_like_a_number_is_refused(size: Any) -> None:
     request = {"model": {"name": "m"}, "cluster": CLUSTER, "layout": {"tensor_parallel": size}}
-    assert refused(request).field == "layout.tensor_parallel"
+    assert str(refused(request).field).startswith("layout.tensor_parallel")
 
 
 def test_a_whole_number_may_be_written_with_a_point() -> None:

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from solver.errors import IllegalLayout
+from solver.calibrate.measured import RunsToFit
+from solver.calibrations import Calibration
+from solver.errors import BadRequest, IllegalLayout
 from solver.identity import plan_id
 from solver.plan import Evaluation, Plan, Status
 from solver.request import PlanRequest
@@ -51,6 +53,11 @@ def plan(request: PlanRequest, *, progress: Callable[[Any], None] | None = None)
     return Plan(
         id=plan_id(request), status=Status.SUCCEEDED, iteration_seconds=1.5, gap=0.0, fits=True
     )
+
+
+def calibrate(runs: RunsToFit) -> Calibration:
+    """Always refuse."""
+    raise BadRequest(f"{len(runs.runs)} runs cannot be fitted.", field="runs")
 
 
 def evaluate(request: PlanRequest) -> Evaluation:

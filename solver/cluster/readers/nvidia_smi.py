@@ -44,6 +44,8 @@ def read(text: str) -> Topology:
         for cell in cells:
             if not _LINKS.fullmatch(cell):
                 raise broken(f"{cell[:20]!r} in the row {match[1]} is no link.", number)
+        if len(rows) == len(columns):
+            raise broken(f"The row {match[1]} has no column.", number)
         if match[1] != columns[len(rows)]:
             raise broken(f"The row {match[1]} stands where {columns[len(rows)]} should.", number)
         rows.append(cells[:gpus])
