@@ -27,6 +27,10 @@ StoreUrl = Annotated[
     str | None,
     typer.Option("--store", metavar="URL", help="Look in, and add to, this database."),
 ]
+PlanName = Annotated[str, typer.Argument(metavar="PLAN", help="A plan's JSON file, or its id.")]
+RequestFile = Annotated[
+    str | None, typer.Option("--request", metavar="FILE", help="The request that was planned.")
+]
 
 
 def read_file(file: str) -> bytes:

@@ -9,17 +9,14 @@ import typer
 
 from service.command_line import (
     AsJson,
+    PlanName,
+    RequestFile,
     ServerUrl,
     StoreUrl,
     problems_as_exit_status,
     read_file,
     show,
 )
-
-PlanName = Annotated[str, typer.Argument(metavar="PLAN", help="A plan's JSON file, or its id.")]
-RequestFile = Annotated[
-    str | None, typer.Option("--request", metavar="FILE", help="The request that was planned.")
-]
 
 
 def add_to(app: typer.Typer) -> None:

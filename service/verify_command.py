@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated
 
 import typer
 
 from service.command_line import (
     NOT_AS_EXPECTED,
     AsJson,
+    PlanName,
+    RequestFile,
     ServerUrl,
     StoreUrl,
     problems_as_exit_status,
     show,
 )
-
-PlanName = Annotated[str, typer.Argument(metavar="PLAN", help="A plan's JSON file, or its id.")]
-RequestFile = Annotated[
-    str | None, typer.Option("--request", metavar="FILE", help="The request that was planned.")
-]
 
 
 def add_to(app: typer.Typer) -> None:

@@ -28,7 +28,7 @@ from solver.errors import BadRequest, SolverFailed
 from solver.partition.policy_menu import policy_menu
 from solver.plan import Plan, Status
 from solver.question import Question, question
-from solver.request import ChoicePer, Overlap, PlanRequest, Policy, ScheduleName
+from solver.request import ChoicePer, Overlap, PlanRequest, Policy
 from solver.schedules import StageTimes, make_schedule, schedule_graph, simulate
 from solver.verify import verify
 
@@ -96,9 +96,6 @@ def recheck(plan: Plan, request: PlanRequest | None = None) -> list[Claim]:
 def _with_layout(request: PlanRequest, layout: Mapping[str, Any]) -> PlanRequest:
     """The request with the plan's layout fixed, and no framework to look for."""
     fields = {k: v for k, v in layout.items() if k in type(request.layout).model_fields}
-    interleaved = (layout["virtual_stages"] or 1) > 1 and layout["schedule"] == "interleaved"
-    if interleaved:
-        fields["schedule"] = ScheduleName.ONE_F_ONE_B
     fixed = type(request.layout).model_validate(fields)
     return request.model_copy(update={"layout": fixed, "target": None})
 
