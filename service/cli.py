@@ -17,6 +17,7 @@ from service import (
     fleet_commands,
     framework_commands,
     key_commands,
+    profile_command,
     store_commands,
     verify_command,
 )
@@ -50,6 +51,7 @@ app = typer.Typer(
 calibration_commands.add_to(app)
 app.add_typer(cluster_commands.app)
 framework_commands.add_to(app)
+profile_command.add_to(app)
 verify_command.add_to(app)
 app.add_typer(key_commands.app, name="keys")
 app.add_typer(store_commands.app, name="store")

@@ -80,7 +80,7 @@ def pipeline_costs(
         micro_batches=layout.micro_batches(training.global_batch_size or 1),
         capacity_bytes=cluster.memory_bytes,
         send_seconds=send_seconds,
-        reserved_bytes=sum(_reserve().values()),
+        reserved_bytes=reserved_bytes(),
         gradient_overlap=_overlap(generation.gradient_overlap, training),
         gather_overlap=_overlap(generation.gather_overlap, training),
         fixed_seconds=generation.iteration_seconds
@@ -280,8 +280,8 @@ def _overlapping() -> Overlapping:
 
 
 @cache
-def _reserve() -> dict[str, float]:
-    """Bytes no tensor accounts for; see the sources in the file."""
+def reserved_bytes() -> float:
+    """Bytes of a device that no tensor accounts for; see the sources in the file."""
     path = Path(__file__).parent / "calibration" / "memory.json"
     values: dict[str, float] = json.loads(path.read_text())["values"]
-    return values
+    return sum(values.values())
