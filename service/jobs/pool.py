@@ -117,10 +117,17 @@ class SolverProcess:
                 self._process.kill()
 
     async def stop(self) -> None:
-        """End it and wait until it is gone."""
+        """End it and wait until it and its pipes are gone."""
         self.kill()
-        if self._process is not None:
-            await self._process.wait()
+        if self._process is None:
+            return
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        await self._process.wait()
+        await self._process.stdout.read()
+        with contextlib.suppress(ConnectionError):
+            await self._process.stdin.wait_closed()
 
 
 class SolverPool:
@@ -139,6 +146,7 @@ class SolverPool:
         self._module = module
         self._slots = asyncio.Semaphore(size)
         self._free: list[SolverProcess] = []
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def warm(self) -> None:
         """Start a process ahead of its first call."""
@@ -169,7 +177,7 @@ class SolverPool:
                 async with asyncio.timeout(seconds):
                     outcome = await process.call(call, request, on_progress)
             except BaseException:
-                process.kill()
+                self._end(process)
                 raise
             if process.alive and process.calls < self._calls_per_process:
                 self._free.append(process)
@@ -181,6 +189,15 @@ class SolverPool:
         """End the processes that are free; those at work end with their calls' cancellation."""
         while self._free:
             await self._free.pop().stop()
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+    def _end(self, process: SolverProcess) -> None:
+        """End it at once, and let go of it once it is gone: its call may be cancelled again."""
+        process.kill()
+        ending = asyncio.create_task(process.stop())
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
 
     def _new(self) -> SolverProcess:
         return SolverProcess(self._module, self._memory_bytes)

@@ -124,6 +124,7 @@ def test_an_unknown_batch_is_not_found(service: TestClient) -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("STAGECUT_PLANNER", TOY)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))  # where the toy planner is
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
