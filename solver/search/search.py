@@ -38,7 +38,7 @@ from solver.schedules import Schedule, Work, make_schedule, recomputing_ahead, s
 from solver.search.bound import bubble_bound, quick_bound
 from solver.search.frontier import SHARED_FIELDS, Frontier
 from solver.search.outcome import Found, Loser, Outcome, Stage
-from solver.search.variants import gain
+from solver.search.variants import gain, no_better
 
 __all__ = ["Found", "Loser", "Outcome", "one_regime", "search"]
 
@@ -97,19 +97,22 @@ class _End(IntEnum):
 
 @dataclass(eq=False)
 class _Head:
-    """The first variant of a member in one rank order, and the variants that follow from it.
+    """A variant of a member that is looked at, and the variants that follow from it.
 
-    ``lower`` is the least bound at which a regime of it ended; ``open`` counts regimes under way.
+    ``others`` are numbered. ``lower`` is the least bound at which a regime of it ended; ``open``
+    counts regimes under way. ``gain``: seconds by which no other variant is faster; None: not
+    looked at one by one yet.
     """
 
     place: tuple[int, ...]
     layout: Layout
-    others: tuple[Layout, ...]
+    others: tuple[tuple[int, Layout], ...]
     floor: float
     costs: PipelineCosts
     shared: bool = False
     lower: float = math.inf
     open: int = 0
+    gain: float | None = None
 
 
 @dataclass(order=True)
@@ -212,30 +215,33 @@ class _Search:
     def _open_member(
         self, family: Family, position: int, bound: float, place: tuple[int, int]
     ) -> None:
-        """Enter a member with costs of its own: the first variant of each rank order."""
-        by_order: dict[str, list[Layout]] = {}
-        for variant in family.variants(position):
-            by_order.setdefault(variant.rank_order, []).append(variant)
-        for number, (first, *others) in enumerate(by_order.values()):
-            costs = self._costs_of(first)
-            head = _Head((*place, number), first, tuple(others), bound, costs)
-            self._heads.append(head)
-            self._enter(head, first, costs, (*place, number, 0))
+        """Enter a member with costs of its own: the first variant of each rank order.
 
-    def _enter(
-        self,
-        head: _Head,
-        layout: Layout,
-        costs: PipelineCosts,
-        place: tuple[int, ...],
-        to: list[_Open] | None = None,
-    ) -> None:
+        A rank order in which nothing takes less time follows from the one before.
+        """
+        by_order: dict[str, list[tuple[int, Layout]]] = {}
+        for numbered in enumerate(family.variants(position)):
+            by_order.setdefault(numbered[1].rank_order, []).append(numbered)
+        heads: list[_Head] = []
+        for number, variants in enumerate(by_order.values()):
+            (at, first), *others = variants
+            costs = self._costs_of(first)
+            leading = next((head for head in heads if no_better(costs, head.costs)), None)
+            if leading is not None:
+                leading.others += tuple(variants)
+                continue
+            heads.append(_Head((*place, number, at), first, tuple(others), bound, costs))
+            self._enter(heads[-1])
+        self._heads += heads
+
+    def _enter(self, head: _Head, to: list[_Open] | None = None) -> None:
+        layout, costs = head.layout, head.costs
         head.open += 1
         quick = max(head.floor, _quick_bound(layout, costs))
         shape = (layout.schedule, layout.pipeline_parallel, layout.virtual_stages)
         bound = max(quick, bubble_bound(costs, *shape))
         stage = Stage.WORK if quick >= bound else Stage.BUBBLE
-        entry = _Open(bound, place, 0, layout, costs, head, stage)
+        entry = _Open(bound, head.place, 0, layout, costs, head, stage)
         if to is None:
             heappush(self._open, entry)
         else:
@@ -245,18 +251,35 @@ class _Search:
         """Enter the variants that could still be better than the best plan; whether there are."""
         released = False
         under_way = self._under_way()
-        waiting, self._heads = self._heads, []
-        for head in waiting:
-            floor = self._inherited(head, under_way)
-            if head.others and not head.shared and floor < self._limit:
-                released = True
-                for number, layout in enumerate(head.others, start=1):
-                    costs = self._costs_of(layout)
-                    of_variant = _Head((*head.place, number), layout, (), floor, costs)
-                    self._enter(of_variant, layout, costs, (*head.place, number))
-            else:
-                self._heads.append(head)
+        for head in list(self._heads):
+            if head.others and not head.shared and self._inherited(head, under_way) < self._limit:
+                released |= self._release(head, min(head.lower, under_way.get(head, math.inf)))
         return released
+
+    def _release(self, head: _Head, lower: float) -> bool:
+        """Look at the other variants of a member one by one, and enter those that may be better."""
+        variants, head.others, head.gain = head.others, (), 0.0
+        heads = [head]
+        for number, layout in variants:
+            costs = self._costs_of(layout)
+            leading = next((known for known in heads if no_better(costs, known.costs)), None)
+            surpassed = gain(head.costs, costs, longest=self._longest(layout))
+            floor = max(lower - surpassed, head.floor)
+            if leading is not None:
+                leading.others += ((number, layout),)
+            elif floor >= self._limit:
+                head.others += ((number, layout),)
+                head.gain = max(head.gain, surpassed)
+            else:
+                place = (*head.place[:-1], number)
+                heads.append(_Head(place, layout, (), floor, costs, gain=0.0))
+                self._enter(heads[-1])
+        self._heads += heads[1:]
+        return len(heads) > 1
+
+    def _longest(self, layout: Layout) -> float:
+        """Seconds beyond which a plan does not matter, where a stage has a device of its own."""
+        return self._best if layout.virtual_stages == 1 else math.inf
 
     def _under_way(self) -> dict[_Head, float]:
         """The least bound of every head whose regimes are not all done with."""
@@ -268,7 +291,11 @@ class _Search:
     def _inherited(self, head: _Head, under_way: dict[_Head, float]) -> float:
         """What is proved of a member's other variants: the first one's, less what they gain."""
         lower = min(head.lower, under_way.get(head, math.inf))
-        return max(lower - gain(head.costs), head.floor)
+        if head.gain is None:
+            surpassed = gain(head.costs, longest=self._longest(head.layout))
+        else:
+            surpassed = head.gain
+        return max(min(lower - surpassed, self._best), head.floor)
 
     # -- layouts whose stages share devices -------------------------------------------------
 
@@ -280,10 +307,10 @@ class _Search:
         for family, position, bound, place, guess in promising:
             first = family.variants(position)[0]
             costs = self._costs_of(first)
-            others = family.variants(position)[1:]
-            head = _Head((*place, 0), first, others, bound, costs, shared=True)
+            others = tuple(enumerate(family.variants(position)))[1:]
+            head = _Head((*place, 0, 0), first, others, bound, costs, shared=True)
             self._heads.append(head)
-            self._enter(head, first, costs, (*place, 0, 0), self._aside)
+            self._enter(head, self._aside)
             # Costs of its own add sends and their share in every pass to the guess.
             guesses[head] = guess + self._aside[-1].bound - bound
         self._aside.sort(key=lambda entry: (guesses[entry.head], entry.place))
@@ -435,7 +462,7 @@ class _Search:
             self._proved = min(self._proved, lower)
             if not head.shared:
                 self._by_bound = min(self._by_bound, lower)
-            bounds += [item for layout in head.others for item in _of_fields(layout, lower)]
+            bounds += [item for _, layout in head.others for item in _of_fields(layout, lower)]
         for ends in self._ends.values():
             how, stage = max(ends)
             infeasible += how is _End.INFEASIBLE
@@ -486,7 +513,7 @@ class _Search:
             if head.others:
                 lower = self._inherited(head, {})
                 if _how(lower, self._limit) is _End.PRUNED:
-                    _, stage = max(self._ends[(*head.place, 0)])
+                    _, stage = max(self._ends[head.place])
                     pruned_by[stage] += len(head.others)
                 found.append((head, lower))
         return found

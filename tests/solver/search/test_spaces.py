@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from functools import cache
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from solver.schedules import make_schedule
 from solver.search.bound import FamilyBounds
 from solver.search.outcome import Outcome
 from solver.search.search import one_regime, search
+from solver.search.variants import gain, no_better
 
 DENSE: dict[str, Any] = {
     "model_type": "llama",
@@ -147,6 +149,27 @@ def test_no_bound_of_a_family_exceeds_what_a_member_comes_to(seed: int) -> None:
                 assert bounds.work[position] <= time * (1 + 1e-9)
                 assert bounds.bubble[position] <= time * (1 + 1e-9)
                 assert bounds.fits[position] or math.isinf(time)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SPACES)
+def test_no_variant_surpasses_the_first_by_more_than_its_gain(seed: int) -> None:
+    asked, all_layouts = everything(seed)
+    best = min(time for time, _ in all_layouts.values())
+    for family in asked.families:
+        for position in range(len(family)):
+            by_order = groupby(family.variants(position), key=lambda one: one.rank_order)
+            first, *others = (layout for _, order in by_order for layout in order)
+            costs, (time, _) = asked.costs(first), all_layouts[first]
+            for other in others:
+                there, (faster, _) = asked.costs(other), all_layouts[other]
+                if no_better(there, costs):
+                    assert faster >= time * (1 - 1e-9)
+                if other.rank_order != first.rank_order or first.virtual_stages > 1:
+                    continue
+                for longest, least in ((math.inf, time), (best * 1.5, min(time, best * 1.5))):
+                    assert faster >= (least - gain(costs, there, longest=longest)) * (1 - 1e-9)
+                    assert faster >= (least - gain(costs, longest=longest)) * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("seed", SPACES)
