@@ -18,6 +18,11 @@ DATA = Path(__file__).parent / "data"
 STATED = ("Megatron-LM", "SimuMax", "dgxc-benchmarking")
 """Sources that state fabric and recompute."""
 
+ALLOCATED = ("SimuMax",)
+"""Sources that publish what the allocator handed out. The memory of all others is that of the
+device, or what the allocator took of it.
+"""
+
 APART = 0.05
 """Two layouts are told apart if their measured times differ by more than this."""
 
@@ -42,6 +47,11 @@ class Published:
     def timed(self) -> bool:
         """Whether its time was published."""
         return self.seconds is not None
+
+    @property
+    def allocated(self) -> bool:
+        """Whether its memory is what the allocator handed out."""
+        return any(name in self.source for name in ALLOCATED)
 
     @property
     def states_conditions(self) -> bool:

@@ -12,7 +12,7 @@ from profiler import blocks
 from profiler.clock import Clock
 from profiler.laid import Laid, Setting
 from profiler.measure import measured_ops
-from solver.costs.model import reserved_bytes
+from solver.costs.reserve import reserved_bytes
 from solver.costs.sharding import Sharding, sharding
 from solver.costs.states import Parameters, states
 from solver.errors import BadRequest

@@ -128,7 +128,7 @@ class Builder:
             "head",
             graph,
             Parameters(table + self._norm_width(), matrices=False),
-            working=ELEMENT * self._logits(),
+            working=self._logits_gradient(),
             checkpointable=False,
             deferred=ELEMENT * (self._logits() + shard.tokens * graph.hidden),
         )
@@ -169,9 +169,13 @@ class Builder:
             "prediction",
             graph,
             Parameters(own.dense + table + projection + 3 * self._norm_width(), own.expert),
-            working=ELEMENT * self._logits(),
+            working=self._logits_gradient(),
             checkpointable=False,
         )
+
+    def _logits_gradient(self) -> float:
+        """Bytes of the logits' gradient, and of the one in fp32 that it may be a copy of."""
+        return (ELEMENT + 4.0 * self.implementation.eager_loss) * self._logits()
 
     def _logits(self) -> float:
         """Logits of one micro-batch on one device."""
@@ -195,7 +199,7 @@ class Builder:
             forward,
             dgrad + wgrad,
             ELEMENT * size,
-            (normed,),
+            (graph.kept_input(gathered, normed),),
             backward_bytes=self._weight_gradient_bytes(columns * graph.hidden),
         )
         traffic = machine.calibration.software.loss_bytes * size
@@ -209,6 +213,7 @@ class Builder:
             4.0 * size,
             ("loss",),
             forward_bytes=4.0 * size if self.implementation.fused_loss else 0.0,
+            backward_bytes=4.0 * size if self.implementation.eager_loss else 0.0,
             gradient_bytes=4.0 * shard.tokens,
         )
 

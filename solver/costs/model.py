@@ -17,6 +17,7 @@ from solver.costs.blocks import Builder
 from solver.costs.calibration import Calibration, Efficiencies, calibration, software_of
 from solver.costs.machine import Machine
 from solver.costs.pipeline import Block, Overlapping, PipelineCosts, Work
+from solver.costs.reserve import reserved_bytes
 from solver.costs.sharding import Sharding, sharding
 from solver.costs.workspaces import on_device, workspace_bytes
 from solver.layouts.layout import Layout
@@ -29,7 +30,7 @@ from solver.workload.architecture import (
     MixtureOfExperts,
 )
 from solver.workload.implementation import DEFAULT_IMPLEMENTATION, Implementation
-from solver.workload.parameters import attention_parameters
+from solver.workload.parameters import attention_parameters, parameters
 
 Granularity = Literal["layer", "half"]
 
@@ -80,7 +81,7 @@ def pipeline_costs(
         micro_batches=layout.micro_batches(training.global_batch_size or 1),
         capacity_bytes=cluster.memory_bytes,
         send_seconds=send_seconds,
-        reserved_bytes=reserved_bytes(),
+        reserved_bytes=_reserve(architecture, training, layout, software),
         gradient_overlap=_overlap(generation.gradient_overlap, training),
         gather_overlap=_overlap(generation.gather_overlap, training),
         fixed_seconds=generation.iteration_seconds
@@ -139,6 +140,15 @@ def machine_of(cluster: Cluster, training: Training, found: Calibration) -> Mach
         calibration=found,
         fp8=training.precision is Precision.FP8 and fp8 is not None,
     )
+
+
+def _reserve(
+    architecture: Architecture, training: Training, layout: Layout, software: str
+) -> float:
+    """What one device holds beside its tensors."""
+    shards = layout.tensor_parallel * layout.pipeline_parallel
+    gradient = 2.0 if training.precision is Precision.FP16 else 4.0
+    return reserved_bytes(software, parameters(architecture) / shards, gradient)
 
 
 def _overlap(usual: float, training: Training) -> float:
@@ -277,11 +287,3 @@ def _overlapping() -> Overlapping:
     slowdown = values["compute_slowdown"]
     charge = slowdown * (values["collective_slowdown"] - 1.0)
     return Overlapping(slowdown, charge, apart=True)
-
-
-@cache
-def reserved_bytes() -> float:
-    """Bytes of a device that no tensor accounts for; see the sources in the file."""
-    path = Path(__file__).parent / "calibration" / "memory.json"
-    values: dict[str, float] = json.loads(path.read_text())["values"]
-    return sum(values.values())

@@ -37,6 +37,10 @@ _MODULES = (
 (core/transformer/transformer_config.py)."""
 
 
+_OF_ALL_ATTENTION = frozenset({"rotary"})
+"""Tensors of a module that layers without it have as well."""
+
+
 def selective_modules(ops: Iterable[Op]) -> tuple[Module, ...]:
     """The modules that this block has.
 
@@ -49,6 +53,6 @@ def selective_modules(ops: Iterable[Op]) -> tuple[Module, ...]:
     for module, tensors in _MODULES:
         dropped = tuple(name for name in tensors if name in present)
         whole = module == "core_attn" and "core_attention" in present
-        if dropped or whole:
+        if whole or not _OF_ALL_ATTENTION.issuperset(dropped):
             found.append(Module(module, dropped, ("core_attention",) if whole else ()))
     return tuple(found)

@@ -19,6 +19,8 @@ class Implementation:
     ``fused_weight_gradient``: weight gradients are added to the fp32 ones inside their product;
     without it a 16-bit gradient of each weight exists for a moment.
     ``fused_loss``: the compiled cross entropy, which does not work in place.
+    ``eager_loss``: PyTorch's own cross entropy over a copy in fp32, whose gradient in fp32 stands
+    beside that of the logits.
     ``attention_kernel``: flash, fused (cuDNN) or auto, which takes what suits the device.
     ``copies_attention``: the kernel chosen keeps its output in two orders of dimensions;
     ``large_workspaces``: libraries take the workspaces of recent devices. Both follow from the
@@ -31,6 +33,8 @@ class Implementation:
     ``fused_softmax``: one kernel scales, masks and normalises scores; else several, in fp32.
     ``wide_router``: the router reads an fp32 copy of its input.
     ``deferred_head_passes``: micro-batches whose weight gradient of the head waits for the end.
+    ``keeps_gathered``: under sequence parallelism a column-parallel layer keeps the rows that it
+    gathered, not its own alone, and does not gather them again in backward.
     ``vocabulary_multiple``: the vocabulary is padded to a multiple of this times the
     tensor-parallel size.
     ``weight_bytes``, ``gradient_bytes``, ``master_bytes``, ``first_moment_bytes`` and
@@ -46,6 +50,7 @@ class Implementation:
     transformer_engine: bool = True
     fused_weight_gradient: bool = True
     fused_loss: bool = False
+    eager_loss: bool = False
     attention_kernel: str = "fused"
     copies_attention: bool = False
     large_workspaces: bool = True
@@ -57,6 +62,7 @@ class Implementation:
     fused_softmax: bool = True
     wide_router: bool = False
     deferred_head_passes: int = 0
+    keeps_gathered: bool = False
     vocabulary_multiple: int = 128
     weight_bytes: float | None = None
     gradient_bytes: float | None = None

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from statistics import mean
 
 import pytest
 
-from benchmarks import accuracy
+from benchmarks import accuracy, memory_accuracy, readings
 from benchmarks.calibrate.parameters import parameters, prior
 from benchmarks.published import Published, misranked, published, ranking
 from solver.calibrate.parameters import moved
+from solver.costs import model
+from solver.costs.calibration import Calibration
 
 
 def _twins(seconds: tuple[float, float]) -> list[Published]:
@@ -56,6 +59,55 @@ def test_every_run_with_a_time_was_predicted_without_its_group() -> None:
         if run.seconds is not None
     ]
     assert set(json.loads(accuracy.LEFT_OUT.read_text())) == set(timed)
+
+
+SOURCE = "MooreThreads/SimuMax"
+
+
+def _check(capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """The check's status and complaint over the runs of one source."""
+    runs = [run for run in published("runs") if run.source == SOURCE]
+    figures = accuracy.errors(runs, accuracy.predictions(runs)).figures(SOURCE)
+    return accuracy._grown(figures), capsys.readouterr().err
+
+
+def test_the_check_passes_as_it_is_and_fails_for_a_constant_that_is_off(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _check(capsys) == (0, "")
+    ours = model.calibration
+
+    def slower(device: str, software: str) -> Calibration:
+        found = ours(device, software)
+        rate = 0.9 * found.device.matmul_fraction
+        return replace(found, device=replace(found.device, matmul_fraction=rate))
+
+    monkeypatch.setattr(model, "calibration", slower)
+    status, complaint = _check(capsys)
+    assert status == 1
+    assert f"grew by more than a tenth: {SOURCE}: time" in complaint
+
+
+@pytest.mark.parametrize(("growth", "status"), [(1.0, 0), (1.09, 0), (1.2, 1)])
+def test_an_error_may_grow_by_a_tenth(growth: float, status: int) -> None:
+    kept = json.loads(accuracy.BASELINE.read_text())
+    assert accuracy._grown({name: growth * figure for name, figure in kept.items()}) == status
+
+
+@pytest.mark.parametrize("source", readings.READINGS)
+def test_a_reason_for_missed_memory_brings_the_model_nearer(source: str) -> None:
+    files = ("runs", "runs_moe_fp8")
+    runs = [r for file in files for r in published(file) if r.source == source and r.memory_gb]
+    plain = mean(accuracy.errors(runs, accuracy.predictions(runs)).memory)
+    assert readings.error(runs, readings.READINGS[source]) < plain / 2
+
+
+@pytest.mark.slow
+def test_no_error_of_allocated_memory_grew_by_more_than_a_tenth(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.argv", ["memory_accuracy", "--check"])
+    assert memory_accuracy.main() == 0
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from solver.cluster.device import device
 from solver.costs.model import pipeline_costs
 from solver.costs.pipeline import Block
 from solver.layouts.layout import Layout
+from solver.recompute.choice import keep_all
 from solver.request import AttentionKernel, Precision, Training
 from solver.workload.architecture import (
     Architecture,
@@ -20,6 +21,7 @@ from solver.workload.architecture import (
     Norm,
     Positions,
 )
+from solver.workload.implementation import DEFAULT_IMPLEMENTATION, Implementation
 
 HIDDEN, HEADS, SEQUENCE, BATCH, TENSOR, VOCABULARY = 6144, 64, 2048, 4, 8, 51200
 SBH = float(SEQUENCE * BATCH * HIDDEN)
@@ -56,8 +58,16 @@ def _cluster() -> Cluster:
     return Cluster(unit, 1, 8, unit.memory_bytes, unit.inter_node_bytes_per_second, 8)
 
 
-def blocks(layout: Layout, training: Training = TRAINING) -> dict[str, Block]:
-    costs = pipeline_costs(GPT_22B, _cluster(), training, layout)
+def reserve_of(layout: Layout, training: Training) -> float:
+    return pipeline_costs(GPT_22B, _cluster(), training, layout).reserved_bytes
+
+
+def blocks(
+    layout: Layout,
+    training: Training = TRAINING,
+    implementation: Implementation = DEFAULT_IMPLEMENTATION,
+) -> dict[str, Block]:
+    costs = pipeline_costs(GPT_22B, _cluster(), training, layout, implementation=implementation)
     return {block.name: block for block in costs.blocks}
 
 
@@ -123,3 +133,27 @@ def test_halves_keep_what_the_whole_layer_keeps() -> None:
     whole = blocks(LAYOUT)["layer"]
     assert sum(map(_kept, halves)) == pytest.approx(_kept(whole), rel=1e-12)
     assert sum(half.states.total for half in halves) == pytest.approx(whole.states.total)
+
+
+def test_layers_that_keep_what_they_gather_keep_two_inputs_whole() -> None:
+    """Those of queries, keys and values and of the MLP: 2 s b h bytes each, not a t-th of it."""
+    plain, whole = (
+        keep_all(blocks(LAYOUT, implementation=Implementation(keeps_gathered=gathered))["layer"])
+        for gathered in (False, True)
+    )
+    assert whole.kept_bytes - plain.kept_bytes == pytest.approx(4 * SBH * (1 - 1 / TENSOR))
+
+
+def test_without_sequence_parallelism_there_is_nothing_gathered_to_keep() -> None:
+    tensor = replace(LAYOUT, sequence_parallel=False)
+    held = Implementation(keeps_gathered=True)
+    assert blocks(tensor, implementation=held)["layer"] == blocks(tensor)["layer"]
+
+
+def test_an_eager_loss_holds_an_fp32_gradient_of_the_logits_beside_theirs() -> None:
+    plain, eager = (
+        blocks(LAYOUT, implementation=Implementation(eager_loss=eager))["head"]
+        for eager in (False, True)
+    )
+    logits = SEQUENCE * BATCH * VOCABULARY / TENSOR
+    assert eager.working_bytes - plain.working_bytes == pytest.approx(4 * logits)

@@ -15,8 +15,10 @@ from solver.recompute.policies import selective
 from tests.solver.costs.test_activations import LAYOUT, blocks
 
 TENSOR = replace(LAYOUT, sequence_parallel=False)
-TOLERANCE = 0.15
-"""The paper's A100s were faster than those of the other runs that are fitted to."""
+TOLERANCE = 0.09
+"""The paper's A100s were faster forward than those of the other runs that are fitted to; backward
+and recompute agree within 4%.
+"""
 
 
 def _layer(sequence_parallel: bool) -> Block:
@@ -32,7 +34,7 @@ def test_forward_and_backward_are_as_measured(
 ) -> None:
     layer = _layer(sequence_parallel)
     assert layer.forward_seconds == pytest.approx(forward, rel=TOLERANCE)
-    assert layer.backward_seconds == pytest.approx(backward, rel=TOLERANCE)
+    assert layer.backward_seconds == pytest.approx(backward, rel=0.04)
 
 
 def test_full_recompute_adds_a_forward() -> None:
@@ -41,10 +43,12 @@ def test_full_recompute_adds_a_forward() -> None:
     assert layer.backward_seconds + layer.rerun_seconds == pytest.approx(19.5e-3, rel=TOLERANCE)
 
 
-def test_selective_recompute_adds_attention() -> None:
-    """Backward takes 13.1 instead of 11.8 ms."""
-    again = selective(_layer(True), ("core_attn",))
-    assert again.seconds == pytest.approx(1.3e-3, rel=TOLERANCE)
+@pytest.mark.parametrize(("sequence_parallel", "backward"), [(False, 13.2e-3), (True, 13.1e-3)])
+def test_selective_recompute_adds_attention(sequence_parallel: bool, backward: float) -> None:
+    layer = _layer(sequence_parallel)
+    again = selective(layer, ("core_attn",)).seconds
+    assert again == pytest.approx(1.3e-3, rel=TOLERANCE)
+    assert layer.backward_seconds + again == pytest.approx(backward, rel=0.04)
 
 
 def test_sequence_parallelism_speeds_up_what_tensor_parallelism_repeats() -> None:

@@ -1,0 +1,38 @@
+"""Bytes of a device that no tensor of the model accounts for.
+
+The CUDA context, communicators, and what a generation of software holds beyond that: buffers in
+which it flattens gradients, and blocks that its allocator caches. Figures and their sources stand
+in ``calibration/memory.json``.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_FILE = Path(__file__).parent / "calibration" / "memory.json"
+
+
+def reserved_bytes(
+    software: str = "", parameters: float = 0.0, gradient_bytes: float = 0.0
+) -> float:
+    """The reserve of one device.
+
+    Args:
+        software: The generation that runs there; without it, what all of them hold.
+        parameters: Of the device: a buffer for gradients is not larger than they are.
+        gradient_bytes: Of one gradient where it is reduced.
+    """
+    content = _content()
+    own: dict[str, float] = content["software"].get(software, {})
+    buffered = min(parameters, own.get("reduction_elements", 0.0)) * gradient_bytes
+    held: dict[str, float] = content["values"]
+    return sum(held.values()) + own.get("cached_bytes", 0.0) + buffered
+
+
+@cache
+def _content() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(_FILE.read_text(encoding="utf-8"))
+    return content
