@@ -21,6 +21,7 @@ from service.problems import Problem
 from service.settings import Settings
 from solver.capacity.documents import CapacityAnswer, CapacityRequest
 from solver.cluster.readers.read import FORMATS
+from solver.contingencies.documents import ContingencyAnswer, ContingencyRequest, Covered
 from solver.placement.documents import PlacementAnswer, PlacementRequest
 from solver.plan import Evaluation
 from solver.request import PlanRequest
@@ -81,6 +82,23 @@ PARTS: tuple[tuple[str, str, type[BaseModel]], ...] = (
         "`stagecut capacity --json`; "
         "with the query `nodes` a Point of it.",
         CapacityAnswer,
+    ),
+    (
+        "Contingency requests",
+        "The body of `POST /v1/contingencies`, the file of `stagecut contingencies`.",
+        ContingencyRequest,
+    ),
+    (
+        "Contingencies",
+        "The answer of `POST /v1/contingencies`, `GET /v1/contingencies/{id}` and "
+        "`stagecut contingencies --json`.",
+        ContingencyAnswer,
+    ),
+    (
+        "Contingencies of a failed node set",
+        "The answer of `GET /v1/contingencies/{id}` with the query `failed`, and of "
+        "`stagecut contingencies --failed NAME --json`.",
+        Covered,
     ),
     (
         "Placement requests",

@@ -14,6 +14,7 @@ import typer
 from service import (
     calibration_commands,
     cluster_commands,
+    contingency_command,
     fleet_commands,
     framework_commands,
     key_commands,
@@ -58,6 +59,7 @@ app.add_typer(store_commands.app, name="store")
 app.command()(fleet_commands.capacity)
 app.command()(fleet_commands.place)
 app.command()(fleet_commands.move)
+app.command()(contingency_command.contingencies)
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="The request as JSON; - reads stdin.")]
 HtmlFile = Annotated[

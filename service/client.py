@@ -33,6 +33,7 @@ PlanInput = PlanRequest | Mapping[str, Any]
 BatchInput = BatchRequest | Mapping[str, Any]
 OnDone = Callable[[int, int], None]
 OnProgress = Callable[[Progress], None]
+Parameter = str | int | list[str]
 T = TypeVar("T")
 
 _WAIT_SECONDS = 20
@@ -47,7 +48,7 @@ class _Call:
     method: str
     path: str
     headers: Mapping[str, str] = field(default_factory=dict)
-    parameters: Mapping[str, str | int] = field(default_factory=dict)
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
     body: Mapping[str, Any] | None = None
     pause_seconds: float = 0.0
 
@@ -129,6 +130,10 @@ class Client:
     ) -> Document:
         """What schedulers ask, such as ``/v1/capacity``; waits for the answer."""
         return self._run(_study(path, request, kind))
+
+    def look_up(self, path: str, kind: type[Document], **parameters: Parameter) -> Document:
+        """A part of what was asked for, such as ``/v1/capacity/{id}`` with ``nodes=37``."""
+        return self._run(_get(path, kind, parameters))
 
     def import_cluster(self, asked: ClusterImport | Mapping[str, Any]) -> ClusterDocument:
         """Store a cluster that files describe, by name."""
@@ -248,6 +253,10 @@ class AsyncClient:
     ) -> Document:
         """What schedulers ask, such as ``/v1/capacity``; waits for the answer."""
         return await self._run(_study(path, request, kind))
+
+    async def look_up(self, path: str, kind: type[Document], **parameters: Parameter) -> Document:
+        """A part of what was asked for, such as ``/v1/capacity/{id}`` with ``nodes=37``."""
+        return await self._run(_get(path, kind, parameters))
 
     async def import_cluster(self, asked: ClusterImport | Mapping[str, Any]) -> ClusterDocument:
         """Store a cluster that files describe, by name."""
@@ -369,14 +378,14 @@ def _cancel(plan_id: str) -> _Steps[None]:
 def _get(
     path: str,
     kind: type[Document],
-    parameters: Mapping[str, str | int] | None = None,
+    parameters: Mapping[str, Parameter] | None = None,
     pause_seconds: float = 0.0,
 ) -> _Steps[Document]:
     response = yield _Call("GET", path, parameters=parameters or {}, pause_seconds=pause_seconds)
     return _read(kind, response)
 
 
-def _page(limit: int, cursor: str | None) -> Mapping[str, str | int]:
+def _page(limit: int, cursor: str | None) -> Mapping[str, Parameter]:
     return {"limit": limit} | ({"cursor": cursor} if cursor else {})
 
 

@@ -1,4 +1,4 @@
-"""``stagecut capacity`` and ``stagecut place``: what schedulers ask, from a file."""
+"""``stagecut capacity``, ``place`` and ``move``: what schedulers ask, from a file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def capacity(file: File, as_json: AsJson = False, server: ServerUrl = None) -> N
     from solver.capacity.documents import CapacityAnswer, CapacityRequest
 
     with problems_as_exit_status(as_json):
-        answer = _answer("capacity", file, CapacityRequest, CapacityAnswer, server)
+        answer = answer_to("capacity", file, CapacityRequest, CapacityAnswer, server)
         show(answer.model_dump_json(indent=2)) if as_json else _show_capacity(answer)
         if answer.status != "succeeded":
             raise typer.Exit(INFEASIBLE)
@@ -42,7 +42,7 @@ def place(file: File, as_json: AsJson = False, server: ServerUrl = None) -> None
     from solver.placement.documents import PlacementAnswer, PlacementRequest
 
     with problems_as_exit_status(as_json):
-        answer = _answer("placement", file, PlacementRequest, PlacementAnswer, server)
+        answer = answer_to("placement", file, PlacementRequest, PlacementAnswer, server)
         show(answer.model_dump_json(indent=2)) if as_json else _show_placement(answer)
         if answer.status != "succeeded":
             raise typer.Exit(INFEASIBLE)
@@ -53,20 +53,26 @@ def move(file: File, as_json: AsJson = False, server: ServerUrl = None) -> None:
     from solver.transitions.documents import TransitionAnswer, TransitionRequest
 
     with problems_as_exit_status(as_json):
-        answer = _answer("transition", file, TransitionRequest, TransitionAnswer, server)
+        answer = answer_to("transition", file, TransitionRequest, TransitionAnswer, server)
         show(answer.model_dump_json(indent=2)) if as_json else _show_transition(answer)
 
 
 _PATHS = {
     "capacity": "/v1/capacity",
+    "contingency": "/v1/contingencies",
     "placement": "/v1/placements",
     "transition": "/v1/transitions",
 }
 
 
-def _answer(
+def answer_to(
     kind: str, file: str, asked: type[BaseModel], answered: type[Any], server: str | None
 ) -> Any:
+    """The answer of the service at ``server``, or without one of the solver in this process.
+
+    Raises:
+        ProblemError: The file holds no such request, or it cannot be answered.
+    """
     from service.reading import parse, validate
 
     request = validate(asked, parse(read_file(file)))

@@ -42,6 +42,8 @@ from service.problems import Problem
 from service.version import VERSION
 from solver.calibrate.measured import RunsToFit
 from solver.capacity.documents import CapacityAnswer, CapacityRequest
+from solver.contingencies.documents import ContingencyAnswer, ContingencyRequest, Covered
+from solver.contingencies.lookup import Lookup
 from solver.identity import SOLVER_VERSION
 from solver.placement.documents import PlacementAnswer, PlacementRequest
 from solver.plan import Evaluation
@@ -142,6 +144,9 @@ def _documents() -> Iterator[tuple[type[BaseModel], Any]]:
     document = cluster.model_dump(mode="json")
     yield CapacityRequest, sample("capacity_request") | _FABRIC
     yield CapacityAnswer, sample("capacity")
+    yield ContingencyRequest, sample("contingency_request") | {"stages": [17, 17]}
+    yield ContingencyAnswer, sample("contingency")
+    yield from _covered(sample("contingency"))
     yield PlacementRequest, sample("placement_request")
     yield PlacementAnswer, sample("placement")
     yield TransitionRequest, sample("transition_request")
@@ -174,6 +179,12 @@ def _collect(annotation: Any, document: Any, found: dict[str, Any]) -> None:
         _collect(arguments[0], document[0], found)
     elif origin is dict and isinstance(document, Mapping) and document:
         _collect(arguments[1], next(iter(document.values())), found)
+
+
+def _covered(contingency: Any) -> Iterator[tuple[type[BaseModel], Any]]:
+    """What is read for one failed node, by itself and by what is left."""
+    answer = ContingencyAnswer.model_validate(contingency)
+    yield Covered, Lookup(answer).covered([answer.nodes[0].name]).model_dump(mode="json")
 
 
 def _summary(plan: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The door for schedulers: what a job is worth where, and where its ranks go."""
+"""The door for schedulers: what a job is worth where, where its ranks go, what when nodes fail."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from pydantic import BaseModel
 from solver.capacity.curve import capacity
 from solver.capacity.curve import check as check_capacity
 from solver.capacity.documents import CapacityRequest
+from solver.contingencies.contingencies import check as check_contingencies
+from solver.contingencies.contingencies import contingencies
+from solver.contingencies.documents import ContingencyRequest
 from solver.placement.documents import PlacementRequest
 from solver.placement.place import place
 from solver.progress import Progress
@@ -23,7 +26,7 @@ def study(kind: str, request: Any, progress: Tell | None = None) -> BaseModel:
     """The answer to a request of a kind.
 
     Args:
-        kind: ``capacity``, ``placement`` or ``transition``.
+        kind: ``capacity``, ``contingency``, ``placement`` or ``transition``.
         request: The request as plain data.
         progress: Told how far it is.
 
@@ -42,11 +45,16 @@ def check(kind: str, request: Any) -> None:
     """
     if kind == "capacity":
         check_capacity(CapacityRequest.model_validate(request))
+    if kind == "contingency":
+        check_contingencies(ContingencyRequest.model_validate(request))
 
 
 _STUDIES: dict[str, Callable[[Any, Tell | None], BaseModel]] = {
     "capacity": lambda request, tell: capacity(
         CapacityRequest.model_validate(request), progress=tell
+    ),
+    "contingency": lambda request, tell: contingencies(
+        ContingencyRequest.model_validate(request), progress=tell
     ),
     "transition": lambda request, _: transition(TransitionRequest.model_validate(request)),
     "placement": lambda request, _: place(PlacementRequest.model_validate(request)),

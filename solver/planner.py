@@ -33,12 +33,12 @@ from solver.request import ChoicePer, Overlap, PlanRequest, Policy, Recompute
 from solver.schedules import Schedule, make_schedule
 from solver.search.lost import lost_by
 from solver.search.outcome import Found, Outcome
+from solver.search.regimes import free_regimes, regimes_of
 from solver.search.restricted import restricted_search
-from solver.search.search import Regimes, one_regime, search
+from solver.search.search import Regimes, search
 from solver.search.trade_off import trade_off
 from solver.targets.planned import planned_for
 from solver.targets.registry import TARGETS
-from solver.targets.target import Target
 from solver.verify import verify
 
 __all__ = ["Progress", "calibrate", "check", "evaluate", "plan"]
@@ -59,7 +59,7 @@ def plan(
     """
     started = time.perf_counter()
     asked = _to_plan(request)
-    free = _free_regimes(asked.request.recompute)
+    free = free_regimes(asked.request.recompute)
     if asked.target is None:
         outcome, unrestricted = _searched(request, asked, free, progress), None
     else:
@@ -67,7 +67,7 @@ def plan(
             asked.families,
             question(request.model_copy(update={"target": None}), to_plan=True).families,
             asked.costs,
-            _regimes(asked.target),
+            regimes_of(asked),
             free,
             relative_gap=request.solver.relative_gap,
             time_limit_seconds=request.solver.time_limit_seconds,
@@ -77,16 +77,6 @@ def plan(
     if outcome.found is None:
         return _no_plan(request, outcome, time.perf_counter() - started)
     return _plan(request, asked, outcome, outcome.found, unrestricted, started)
-
-
-def _free_regimes(recompute: Recompute) -> Regimes:
-    """The ways in which a plan may be made where no framework says otherwise."""
-    if recompute.choice_per is ChoicePer.MODEL:
-        return lambda _, costs: policy_regimes(costs, recompute)
-    return one_regime(
-        lambda costs: policy_menu(costs, recompute),
-        ahead=recompute.overlap in (Overlap.STALLS, Overlap.ALL),
-    )
 
 
 def _searched(
@@ -104,11 +94,6 @@ def _searched(
         inputs_kept=asked.request.recompute.policy is not Policy.UNIFORM,
         progress=progress,
     )
-
-
-def _regimes(target: Target) -> Regimes:
-    """What a framework can be told, for the search."""
-    return lambda layout, costs: target.regimes(costs, layout)
 
 
 def check(request: PlanRequest) -> None:

@@ -25,7 +25,7 @@ LEVELS = (
     {"memory"},
     {"plan", "assess", "verify", "verify_orders", "verify_places", "baselines", "targets"},
     {"search", "answer", "question", "explain", "prices"},
-    {"calibrate", "capacity", "placement", "transitions"},
+    {"calibrate", "capacity", "placement", "transitions", "contingencies"},
     {"planner", "recheck", "fleet"},
 )
 

@@ -8,15 +8,9 @@ is begun before a smaller one is done only searches further than it had to.
 
 from __future__ import annotations
 
-import ctypes
 import math
-import multiprocessing
-import os
-import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
 import numpy as np
 
@@ -28,7 +22,8 @@ from solver.capacity.documents import (
     Point,
 )
 from solver.capacity.goodput import fit
-from solver.capacity.sizes import Size, at_size, planned
+from solver.capacity.planners import Limits, Planners
+from solver.capacity.sizes import Size, at_size, useful
 from solver.cluster.cluster import cluster_from_request
 from solver.errors import BadRequest, IllegalLayout
 from solver.identity import content_id
@@ -36,7 +31,6 @@ from solver.progress import Progress
 from solver.question import question
 from solver.request import PlanRequest
 
-_FEWEST_FOR_PROCESSES = 9
 _FEWEST_FOR_FIT = 4
 
 
@@ -68,13 +62,16 @@ def capacity(
         if progress is not None:
             progress(Progress(None, 0.0, done, total))
 
-    workers = processes or os.cpu_count() or 1
     curves: list[Curve] = []
     late: list[int] = []
-    with _Planners(workers if total >= _FEWEST_FOR_PROCESSES else 1) as planners:
+    with Planners(total, processes) as planners:
         for device, placement, job, counts in variants:
-            deadline = started + request.time_limit_seconds
-            sizes = planners.plan(job, counts, request, deadline, report)
+            limits = Limits(
+                request.relative_gap,
+                request.seconds_per_size,
+                started + request.time_limit_seconds,
+            )
+            sizes = planners.plan(job, counts, limits, report)
             late += [size.nodes for size in sizes if not size.finished]
             curves.append(_curve(device, placement, job, counts, sizes))
     feasible = any(curve.smallest_feasible for curve in curves)
@@ -167,64 +164,6 @@ def _check(job: PlanRequest, counts: list[int]) -> None:
         raise failed
 
 
-class _Planners:
-    """Plans sizes, here or in processes that end with this one."""
-
-    def __init__(self, workers: int) -> None:
-        self._pool: ProcessPoolExecutor | None = None
-        self._workers = workers
-        if workers > 1:
-            self._pool = ProcessPoolExecutor(
-                workers, multiprocessing.get_context("spawn"), initializer=_die_with_parent
-            )
-
-    def __enter__(self) -> _Planners:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-
-    def plan(
-        self,
-        job: PlanRequest,
-        counts: list[int],
-        asked: CapacityRequest,
-        deadline: float,
-        report: Callable[[], None],
-    ) -> list[Size]:
-        """Every size in ascending order, as many at a time as there are processes."""
-        sizes: dict[int, Size] = {}
-        waiting = sorted(counts, reverse=True)
-        running: dict[Future[Size], int] = {}
-        while waiting or running:
-            while waiting and len(running) < self._workers:
-                nodes = waiting.pop()
-                known = (s.seconds for n, s in sizes.items() if n < nodes and s.seconds)
-                ceiling = min(known, default=math.inf)
-                left = min(deadline - time.monotonic(), asked.seconds_per_size)
-                if left <= 0:
-                    sizes[nodes] = Size(nodes, finished=False)
-                elif self._pool is None:
-                    sizes[nodes] = planned(job, nodes, ceiling, asked.relative_gap, left)
-                    report()
-                else:
-                    running[
-                        self._pool.submit(planned, job, nodes, ceiling, asked.relative_gap, left)
-                    ] = nodes
-            ended, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in ended:
-                sizes[running.pop(future)] = future.result()
-                report()
-        return [sizes[nodes] for nodes in sorted(sizes)]
-
-
-def _die_with_parent() -> None:
-    """End a planning process when the one that started it ends, however that happens (Linux)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-
-
 def _curve(
     device: str, placement: str, job: PlanRequest, counts: list[int], sizes: list[Size]
 ) -> Curve:
@@ -234,16 +173,15 @@ def _curve(
     sequence = job.training.sequence_length
     best: Size | None = None
     last: tuple[int, float] = (0, 0.0)
-    points, useful = [], []
+    points: list[Point] = []
+    faster = useful(sizes)
+    counts_that_pay = {size.nodes for size in faster}
     for size in sizes:
-        is_useful = size.seconds is not None and (
-            best is None or best.seconds is None or size.seconds < best.seconds
-        )
+        is_useful = size.nodes in counts_that_pay
         gain = None
         if is_useful:
             best = size
             assert size.seconds is not None
-            useful.append(size)
             rate = batch / size.seconds
             gain = (rate - last[1]) / (size.nodes - last[0])
             last = (size.nodes, rate)
@@ -267,10 +205,10 @@ def _curve(
         device=device,
         placement=placement,
         points=points,
-        smallest_feasible=useful[0].nodes if useful else None,
-        knee=_knee(useful),
-        useful_sizes=[size.nodes for size in useful],
-        goodput=_goodput(useful, per_node, batch),
+        smallest_feasible=faster[0].nodes if faster else None,
+        knee=_knee(faster),
+        useful_sizes=[size.nodes for size in faster],
+        goodput=_goodput(faster, per_node, batch),
     )
 
 
@@ -278,26 +216,26 @@ def _devices_per_node(job: PlanRequest, nodes: int) -> int:
     return cluster_from_request(at_size(job, nodes).cluster).devices_per_node
 
 
-def _knee(useful: list[Size]) -> int | None:
+def _knee(sizes: list[Size]) -> int | None:
     """The point farthest above the chord from first to last (Satopaa et al. 2011, Kneedle)."""
-    if not useful:
+    if not sizes:
         return None
-    nodes = np.array([size.nodes for size in useful], dtype=np.float64)
-    rates = np.array([1.0 / (size.seconds or math.inf) for size in useful])
-    if len(useful) < 3:
-        return useful[-1].nodes
+    nodes = np.array([size.nodes for size in sizes], dtype=np.float64)
+    rates = np.array([1.0 / (size.seconds or math.inf) for size in sizes])
+    if len(sizes) < 3:
+        return sizes[-1].nodes
     across = (nodes - nodes[0]) / (nodes[-1] - nodes[0])
     up = (rates - rates[0]) / (rates[-1] - rates[0])
     return (
-        useful[int(np.argmax(up - across))].nodes if (up - across).max() > 0 else (useful[-1].nodes)
+        sizes[int(np.argmax(up - across))].nodes if (up - across).max() > 0 else (sizes[-1].nodes)
     )
 
 
-def _goodput(useful: list[Size], per_node: int, batch: int) -> GoodputParameters | None:
-    if len(useful) < _FEWEST_FOR_FIT:
+def _goodput(sizes: list[Size], per_node: int, batch: int) -> GoodputParameters | None:
+    if len(sizes) < _FEWEST_FOR_FIT:
         return None
-    nodes = np.array([size.nodes for size in useful], dtype=np.float64)
-    seconds = np.array([size.seconds for size in useful], dtype=np.float64)
+    nodes = np.array([size.nodes for size in sizes], dtype=np.float64)
+    seconds = np.array([size.seconds for size in sizes], dtype=np.float64)
     fitted = fit(nodes, nodes * per_node, seconds, float(batch))
     names = ("alpha_c", "beta_c", "alpha_n", "beta_n", "alpha_r", "beta_r", "gamma")
     values = dict(zip(names, fitted.parameters, strict=True))

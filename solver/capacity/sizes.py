@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,12 @@ from solver.answer import layout_answer
 from solver.assess import assess
 from solver.errors import IllegalLayout
 from solver.identity import plan_id
-from solver.partition.policy_menu import policy_menu
+from solver.partition.outcome import EXACT
 from solver.partition.stages import decided_stages
 from solver.question import question
 from solver.request import PlanRequest, Policy
-from solver.search.search import Found, one_regime, search
+from solver.search.regimes import regimes_of
+from solver.search.search import Found, search
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def planned(
     outcome = search(
         asked.families,
         asked.costs,
-        one_regime(lambda costs: policy_menu(costs, asked.request.recompute)),
+        regimes_of(asked),
         relative_gap=relative_gap,
         time_limit_seconds=time_limit,
         ceiling_seconds=ceiling,
@@ -59,6 +61,16 @@ def planned(
         finished=not outcome.unfinished,
         facts=_facts(sized, found),
     )
+
+
+def useful(sizes: Iterable[Size]) -> list[Size]:
+    """The sizes, by node count, whose plan is faster than that of every smaller one."""
+    best, found = math.inf, []
+    for size in sizes:
+        if size.seconds is not None and size.seconds < best * (1 - EXACT):
+            best = size.seconds
+            found.append(size)
+    return found
 
 
 def at_size(request: PlanRequest, nodes: int) -> PlanRequest:

@@ -86,19 +86,33 @@ def layers_of(job: PlanRequest) -> Layers:
     return Layers(np.array(sizes))
 
 
-def transition(request: TransitionRequest, known: Situation | None = None) -> TransitionAnswer:
+Need = tuple[list[dict[int, tuple[list[Stretch], list[Stretch]]]], int]
+"""What every node of the new plan is to hold, as ``Shares.slots``, and the parts of an axis."""
+
+
+def transition(
+    request: TransitionRequest, known: Situation | None = None, need: Need | None = None
+) -> TransitionAnswer:
     """The transition of least moved bytes.
+
+    Args:
+        request: Both plans and their nodes.
+        known: The situation of the job, if it was worked out before.
+        need: Where the nodes of ``after`` keep their places but hold other shares than its layout
+            gives them: those.
 
     Raises:
         BadRequest: Too few nodes are named for a layout, or stages do not fit the model.
     """
     facts = known or situation(request.job)
-    for name in ("before", "after"):
-        _check(getattr(request, name), facts.devices_per_node, name)
-    parts = parts_for(request.before, request.after)
-    held = _Held(request, facts, parts)
-    order = held.assigned()
-    return held.answer(order)
+    _check(request.before, facts.devices_per_node, "before")
+    if need is not None:
+        shares, parts = need
+        held = _Held(request, facts, parts, shares)
+        return held.answer(list(range(len(shares))))
+    _check(request.after, facts.devices_per_node, "after")
+    held = _Held(request, facts, parts_for(request.before, request.after))
+    return held.answer(held.assigned())
 
 
 def _check(plan: PlanOnNodes, per_node: int, field: str) -> None:
@@ -115,11 +129,17 @@ def _check(plan: PlanOnNodes, per_node: int, field: str) -> None:
 class _Held:
     """Slots of both plans, and what of each new slot every node has already."""
 
-    def __init__(self, request: TransitionRequest, facts: Situation, parts: int) -> None:
+    def __init__(
+        self,
+        request: TransitionRequest,
+        facts: Situation,
+        parts: int,
+        need: list[dict[int, tuple[list[Stretch], list[Stretch]]]] | None = None,
+    ) -> None:
         self._request, self._facts, self._parts = request, facts, parts
         before, after = request.before, request.after
         self._have = Shares(before, facts.devices_per_node, parts).slots
-        self._need = Shares(after, facts.devices_per_node, parts).slots
+        self._need = need or Shares(after, facts.devices_per_node, parts).slots
         old = facts.layers.of_stages(before, "before")
         new = facts.layers.of_stages(after, "after")
         sizes = facts.layers.parameters

@@ -61,3 +61,25 @@ def test_what_cannot_be_answered_is_refused_before_it_is_a_job(real: TestClient)
     misspelt = real.post("/v1/capacity", json={**request, "node": 1})
     assert misspelt.json()["field"] == "node"
     assert real.get("/v1/capacity/none").status_code == 404
+
+
+@pytest.mark.slow
+def test_contingencies_are_worked_out_as_a_job_and_read_by_the_failed_node(
+    real: TestClient,
+) -> None:
+    request = sample("contingency_request")
+    waited = real.post("/v1/contingencies", json=request, headers={"Prefer": "wait=60"})
+    assert waited.status_code == 200, waited.text
+    where = waited.headers["location"]
+    assert waited.json() | {"seconds": 0.0} == sample("contingency") | {"seconds": 0.0}
+    covered = real.get(f"{where}?failed=gpu03").json()
+    assert covered["by_itself"]
+    started = time.perf_counter()
+    for _ in range(20):
+        assert real.get(f"{where}?failed=gpu03").json() == covered
+    assert (time.perf_counter() - started) / 20 < 0.03  # 10 ms, the test client and its host aside
+    several = real.get(f"{where}?failed=gpu03&failed=gpu02").json()
+    assert not several["by_itself"]
+    unknown = real.get(f"{where}?failed=gpu09")
+    assert (unknown.status_code, unknown.json()["field"]) == (422, "failed")
+    assert real.get("/v1/contingencies/none").status_code == 404

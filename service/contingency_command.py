@@ -1,0 +1,103 @@
+"""``stagecut contingencies``: what to do when nodes of a running plan fail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.command_line import (
+    INFEASIBLE,
+    AsJson,
+    ServerUrl,
+    problems_as_exit_status,
+    show,
+)
+from service.fleet_commands import File, answer_to
+
+if TYPE_CHECKING:
+    from solver.contingencies.documents import ContingencyAnswer, Covered
+
+Failed = Annotated[
+    list[str] | None,
+    typer.Option("--failed", metavar="NAME", help="Say only what to do when this node fails."),
+]
+
+
+def contingencies(
+    file: File, failed: Failed = None, as_json: AsJson = False, server: ServerUrl = None
+) -> None:
+    """Say what to do when nodes of a running plan fail."""
+    from solver.contingencies.documents import ContingencyAnswer, ContingencyRequest
+    from solver.contingencies.lookup import Lookup
+
+    with problems_as_exit_status(as_json):
+        answer = answer_to("contingency", file, ContingencyRequest, ContingencyAnswer, server)
+        if answer.status != "succeeded":
+            show(answer.model_dump_json(indent=2) if as_json else " ".join(answer.notes))
+            raise typer.Exit(INFEASIBLE)
+        if failed:
+            covered = Lookup(answer).covered(failed)
+            show(covered.model_dump_json(indent=2)) if as_json else _show_covered(covered)
+        else:
+            show(answer.model_dump_json(indent=2)) if as_json else _show(answer)
+
+
+def _show(answer: ContingencyAnswer) -> None:
+    """The best action of every class, then the plan of every node count."""
+    from rich.table import Table
+
+    table = Table(title="When these fail", title_justify="left")
+    for heading in ("failure", "sets", "best action", "speed", "seconds", "break-even"):
+        table.add_column(heading, justify="left" if heading == "failure" else "right")
+    for found in answer.classes:
+        if not found.courses:
+            table.add_row(found.title, str(found.node_sets), "nothing fits", "", "", "")
+            continue
+        best = found.courses[0]
+        plan = answer.plans[best.plan]
+        table.add_row(
+            found.title,
+            str(found.node_sets),
+            plan.action.value,
+            f"{plan.throughput:.1%}",
+            f"{best.transition_seconds:.4g}",
+            f"{best.break_even_seconds:.4g}",
+        )
+    show(table)
+    table = Table(title="With so many nodes left", title_justify="left")
+    for heading in ("nodes", "uses", "speed", "tp", "pp", "dp"):
+        table.add_column(heading, justify="right")
+    for template in answer.templates:
+        if template.plan is None:
+            table.add_row(str(template.nodes), "-", "nothing fits", "", "", "")
+            continue
+        plan = answer.plans[template.plan]
+        assert plan.layout is not None
+        sizes = ("tensor_parallel", "pipeline_parallel", "data_parallel")
+        table.add_row(
+            str(template.nodes),
+            str(plan.uses_nodes),
+            f"{plan.throughput:.1%}",
+            *(str(getattr(plan.layout, name)) for name in sizes),
+        )
+    show(table)
+    for note in answer.notes:
+        show(note)
+
+
+def _show_covered(covered: Covered) -> None:
+    show(f"{', '.join(covered.failed)}: {covered.title}")
+    for action in covered.actions:
+        plan = action.plan
+        bridged = (
+            ""
+            if action.break_even_seconds is None
+            else f", better than waiting from {action.break_even_seconds:.4g} s"
+        )
+        show(
+            f"  {plan.action.value}: {plan.throughput:.1%} of the speed on {plan.uses_nodes} nodes "
+            f"after {action.transition_seconds:.4g} s{bridged}"
+        )
+        if action.nodes:
+            show(f"    ranks in order: {' '.join(action.nodes)}")

@@ -1,0 +1,89 @@
+"""Plans many sizes of a job, in processes that end with this one."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+
+from solver.capacity.sizes import Size, planned
+from solver.request import PlanRequest
+
+_FEWEST_FOR_PROCESSES = 9
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a size's search stops, and when (monotonic seconds) all of them do."""
+
+    relative_gap: float
+    seconds_per_size: float
+    deadline: float
+
+
+class Planners:
+    """Plans sizes, here or in processes that end with this one."""
+
+    def __init__(self, sizes: int, processes: int | None = None) -> None:
+        """``sizes``: how many will be planned; few of them are not worth a process."""
+        workers = processes or os.cpu_count() or 1
+        if sizes < _FEWEST_FOR_PROCESSES:
+            workers = 1
+        self._pool: ProcessPoolExecutor | None = None
+        self._workers = workers
+        if workers > 1:
+            self._pool = ProcessPoolExecutor(
+                workers, multiprocessing.get_context("spawn"), initializer=_die_with_parent
+            )
+
+    def __enter__(self) -> Planners:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def plan(
+        self,
+        job: PlanRequest,
+        counts: Iterable[int],
+        limits: Limits,
+        report: Callable[[], None],
+    ) -> list[Size]:
+        """Every size in ascending order, as many at a time as there are processes."""
+        sizes: dict[int, Size] = {}
+        waiting = sorted(counts, reverse=True)
+        running: dict[Future[Size], int] = {}
+        while waiting or running:
+            while waiting and len(running) < self._workers:
+                nodes = waiting.pop()
+                known = (s.seconds for n, s in sizes.items() if n < nodes and s.seconds)
+                ceiling = min(known, default=math.inf)
+                left = min(limits.deadline - time.monotonic(), limits.seconds_per_size)
+                if left <= 0:
+                    sizes[nodes] = Size(nodes, finished=False)
+                elif self._pool is None:
+                    sizes[nodes] = planned(job, nodes, ceiling, limits.relative_gap, left)
+                    report()
+                else:
+                    running[
+                        self._pool.submit(planned, job, nodes, ceiling, limits.relative_gap, left)
+                    ] = nodes
+            ended, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in ended:
+                sizes[running.pop(future)] = future.result()
+                report()
+        return [sizes[nodes] for nodes in sorted(sizes)]
+
+
+def _die_with_parent() -> None:
+    """End a planning process when the one that started it ends, however that happens (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
