@@ -9,7 +9,7 @@ BIN = $(VENV)/bin
 CODE = solver service migrations tests benchmarks docs
 
 .DEFAULT_GOAL := help
-.PHONY: run plan test screenshots check lint types benchmark accuracy calibrate load constraints clean help pytorch
+.PHONY: run plan test screenshots check lint types benchmark accuracy calibrate load constraints clean help pytorch frameworks
 
 run: $(VENV)/.installed ## Start the service, plan an example over HTTP, stay up until Ctrl-C
 	@$(BIN)/stagecut migrate
@@ -74,6 +74,15 @@ pytorch: $(VENV)/.installed-pytorch ## Install PyTorch, against which tests chec
 
 $(VENV)/.installed-pytorch: | $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	@touch $@
+
+frameworks: $(VENV)/.installed-frameworks ## Install training frameworks, whose own code reads exports back
+
+# DeepSpeed is built from its sources, by the setuptools that PyTorch is there with.
+$(VENV)/.installed-frameworks: tests/frameworks/requirements.txt | $(VENV)/.installed-pytorch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check setuptools wheel
+	DS_BUILD_OPS=0 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	  --no-build-isolation -r tests/frameworks/requirements.txt
 	@touch $@
 
 help: ## Show this

@@ -1,7 +1,9 @@
 """torchtitan: module lists per stage, one recompute policy for all layers.
 
-Read from pytorch/torchtitan at b5bcd76c (August 2026): ``parallelism.module_fqns_per_model_part``
-takes any contiguous split; ``activation_checkpoint`` is ``FullAC`` or nothing here. ``SelectiveAC``
+Read from pytorch/torchtitan at b5bcd76c (August 2026) and its release 0.3.0 (September 2026), which
+count batches in tokens and in sequences: what is written fits both.
+``parallelism.module_fqns_per_model_part`` takes any contiguous split; ``activation_checkpoint`` is
+``FullAC`` or nothing here. ``SelectiveAC``
 saves by operator (every second matrix product), which is no choice of tensors, and
 ``MemoryBudgetAC`` leaves the choice to the compiler: neither is planned.
 """
@@ -28,7 +30,7 @@ class Torchtitan(Target):
 
     name = "torchtitan"
     title = "torchtitan"
-    version = "b5bcd76c"
+    version = "0.3.0, b5bcd76c"
     schedules = ("1f1b", "gpipe")
     virtual_stages = True
     zero_stages = (0, 1, 2, 3)
@@ -51,6 +53,7 @@ class Torchtitan(Target):
             imports=_IMPORT if checkpointed else "",
             checkpoint="FullAC.Config()" if checkpointed else "None",
             fields="\n".join(_fields(planned, remarks)),
+            batches="\n".join(_batches(planned)),
         )
         return python_export(self, text, remarks)
 
@@ -61,7 +64,9 @@ _TEMPLATE = '''"""Plan for torchtitan ({version}): call apply(config) on your Tr
 def apply(config):
     """Set what the plan decides; model and data stay as they are."""
     config.activation_checkpoint = {checkpoint}
+    parallelism, training = config.parallelism, config.training
 {fields}
+{batches}
     return config
 '''
 
@@ -98,6 +103,7 @@ def _fields(planned: Planned, remarks: Remarks) -> list[str]:
     layout = planned.layout
     values: dict[str, object] = {
         "tensor_parallel_degree": layout.tensor_parallel,
+        "enable_sequence_parallel": layout.sequence_parallel or layout.tensor_parallel == 1,
         "context_parallel_degree": layout.context_parallel,
         "expert_parallel_degree": layout.expert_parallel,
         "pipeline_parallel_degree": layout.pipeline_parallel,
@@ -121,16 +127,34 @@ def _fields(planned: Planned, remarks: Remarks) -> list[str]:
         name = "Interleaved1F1B" if layout.virtual_stages > 1 else _SCHEDULES[layout.schedule]
         values |= {
             "pipeline_parallel_schedule": name,
-            "num_pp_microbatches": planned.micro_batches,
             "module_fqns_per_model_part": module_names(planned),
         }
-    lines = [f"    config.parallelism.{field} = {value!r}" for field, value in values.items()]
-    if planned.sequence_length is not None:
-        tokens = layout.micro_batch_size * planned.sequence_length
-        step = planned.global_batch_size * planned.sequence_length
-        lines += [
-            f"    config.training.max_context_length = {planned.sequence_length}",
-            f"    config.training.num_tokens_per_microbatch_per_dp_rank = {tokens}",
-            f"    config.training.num_tokens_per_train_step = {step}",
-        ]
-    return lines
+    return [f"    parallelism.{field} = {value!r}" for field, value in values.items()]
+
+
+def _batches(planned: Planned) -> list[str]:
+    """The batch in tokens where this torchtitan has such fields, else in sequences."""
+    layout, length = planned.layout, planned.sequence_length
+    pipelined = layout.pipeline_parallel > 1
+    local = layout.micro_batch_size * (planned.micro_batches if pipelined else 1)
+    sequences: dict[str, object] = {
+        "training.local_batch_size": local,
+        "training.global_batch_size": planned.global_batch_size,
+    }
+    tokens: dict[str, object] = {}
+    if length is not None:
+        sequences["training.seq_len"] = tokens["training.max_context_length"] = length
+        step = planned.global_batch_size * length
+        tokens |= {
+            "training.num_tokens_per_microbatch_per_dp_rank": layout.micro_batch_size * length,
+            "training.num_tokens_per_train_step": step,
+        }
+    if pipelined:
+        tokens["parallelism.num_pp_microbatches"] = planned.micro_batches
+        sequences["parallelism.pipeline_parallel_microbatch_size"] = layout.micro_batch_size
+    return [
+        '    if hasattr(training, "num_tokens_per_train_step"):',
+        *([f"        {name} = {value}" for name, value in tokens.items()] or ["        pass"]),
+        "    else:",
+        *(f"        {name} = {value}" for name, value in sequences.items()),
+    ]

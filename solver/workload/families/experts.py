@@ -88,10 +88,10 @@ def read_gpt_oss(fields: Fields) -> Architecture:
 
 
 def expert_counts(
-    fields: Fields, name: str, per_token_default: int | None = None
+    fields: Fields, *names: str, per_token_default: int | None = None
 ) -> tuple[int, int]:
-    """Routed experts, and how many of them a token visits."""
-    experts = fields.integer(name, maximum=65_536)
+    """Routed experts, under one of the names, and how many of them a token visits."""
+    experts = fields.integer(*names, maximum=65_536)
     if per_token_default is None:
         per_token = fields.integer("num_experts_per_tok")
     else:
@@ -110,7 +110,8 @@ def expert_counts(
 def _qwen(fields: Fields, attention: Attention, shared_hidden: int) -> Architecture:
     layers = common.num_layers(fields)
     activation = common.activation(fields, "hidden_act", default="silu")
-    experts, per_token = expert_counts(fields, "num_experts")
+    # Transformers 5 saves the field of Qwen 3 under the second name.
+    experts, per_token = expert_counts(fields, "num_experts", "num_local_experts")
     sparse = MixtureOfExperts(
         experts=experts,
         experts_per_token=per_token,

@@ -6,60 +6,20 @@ import ast
 import json
 import re
 import shlex
-from functools import cache
 from typing import Any
 
 import pytest
 import yaml
 
 from solver.errors import UnknownName
-from solver.plan import Plan
-from solver.planner import plan
-from solver.request import PlanRequest
 from solver.targets.launch import Launcher, launch
-from solver.targets.planned import layers_of
 from solver.targets.registry import TARGETS, target_named
 from solver.targets.written import planned, written
 from solver.workload.megatron import read_megatron_args
+from tests.solver.targets.plans import expected_layers, made, text_of
 
 MODEL = "--num-layers 16 --hidden-size 2048 --num-attention-heads 32 --seq-length 4096 "
 MODEL += "--max-position-embeddings 4096 --vocab-size 128256 --bf16"
-
-
-@cache
-def made(framework: str) -> Plan:
-    """A plan of 16 layers on four stages where memory is tight."""
-    return plan(request(framework))
-
-
-def request(framework: str) -> PlanRequest:
-    return PlanRequest.model_validate(
-        {
-            "model": {"name": "llama-3.2-1b"},
-            "cluster": {"device": "RTX4090", "nodes": 1, "devices_per_node": 4},
-            "training": {"sequence_length": 4096, "global_batch_size": 32},
-            "layout": {
-                "tensor_parallel": 1,
-                "pipeline_parallel": 4,
-                "data_parallel": 1,
-                "micro_batch_size": 2,
-            },
-            "target": {"framework": framework},
-        }
-    )
-
-
-def text_of(framework: str) -> str:
-    export = written(made(framework), framework, request(framework).training)
-    assert export.exact
-    assert export.text
-    return export.text
-
-
-def expected_layers(framework: str) -> list[int]:
-    layers = [layers_of(stage) for stage in made(framework).stages]
-    assert sum(layers) == 16
-    return layers
 
 
 @pytest.mark.parametrize("framework", ["megatron-lm", "mindspeed"])
