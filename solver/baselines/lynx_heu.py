@@ -115,8 +115,8 @@ def _stage(
 @lru_cache(maxsize=256)
 def _choices(block: Block, overlapping: Overlapping, hides: bool) -> tuple[Choice, ...]:
     if not hides:
-        return frontier(block).choices
-    return placements_in(block, windows(block, overlapping), (), overlapping).choices
+        return tuple(frontier(block).choices)
+    return tuple(placements_in(block, windows(block, overlapping), (), overlapping).choices)
 
 
 @dataclass(frozen=True, eq=False)

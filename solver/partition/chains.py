@@ -21,6 +21,9 @@ from solver.recompute.placements import Placements
 MOST_PAIRS = 200_000
 """Sums times choices beyond which a chain is not made longer."""
 
+MOST_CHOICES = 80
+"""Choices of a block beyond which no chain goes through it."""
+
 MOST_SUMS = 2_000
 """Pareto sums of a chain beyond which it is not made longer."""
 
@@ -85,7 +88,7 @@ class Chains:
     def _made(self, run: tuple[int, ...], following: int | None) -> Chain | None:
         kind = run[-1]
         choices = self._choices((kind, following))
-        if choices is None:
+        if choices is None or len(choices.kept) > MOST_CHOICES:
             return None
         before = self.of(run[:-1], kind) if len(run) > 1 else _START
         if before is None or len(before.kept) * len(choices.kept) > MOST_PAIRS:
@@ -116,8 +119,7 @@ class Chains:
         columns = [kept, chain.seconds, kept + chain.working]
         if self._gathers:
             columns.append(kept + chain.rebuilt)
-        if chain.lent.shape[1]:
-            columns += [kept + chain.early, *chain.lent.T]
+        columns += [kept + chain.early, *chain.lent.T]
         rows = undominated_rows(np.stack(columns, axis=1))
         if len(rows) > MOST_SUMS:
             return None

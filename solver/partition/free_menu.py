@@ -63,7 +63,7 @@ class FreeMenu(Menu):
         self._frontiers = frontiers
         self._levels = levels(frontiers, tuple(block.working_bytes for block in costs.blocks))
         self._values, self._least = self._levels.values, self._levels.least
-        large = sum(len(front.choices) for front in frontiers) > LARGE
+        large = sum(len(front.kept) for front in frontiers) > LARGE
         self._most_decisions = FEW if large else len(self._values)
         self._known: dict[tuple[tuple[int, ...], float, int], Mix | None] = {}
 
@@ -153,7 +153,7 @@ class FreeMenu(Menu):
                 enter(middle + 1, high)
                 continue
             decisions += 1
-            mix = self._decide(counts, kinds, high, float(widths[low]), best)
+            mix = self._decide(counts, kinds, high, float(widths[low]), in_flight, best)
             if mix is not None:
                 best = mix
         return best
@@ -191,7 +191,13 @@ class FreeMenu(Menu):
         return max(float(values[price]), 0.0), price
 
     def _decide(
-        self, counts: Index, kinds: Index, at: int, width: float, best: Mix | None
+        self,
+        counts: Index,
+        kinds: Index,
+        at: int,
+        width: float,
+        in_flight: int,  # noqa: ARG002 - for menus whose choices need more than one value tells
+        best: Mix | None,
     ) -> Mix | None:
         """The cheapest mix of one value's choices, or None if ``best`` is not beaten."""
         level = self._levels.at(at)

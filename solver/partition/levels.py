@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -78,16 +79,26 @@ class Levels:
 
     def _make(self, limit: float) -> Level:
         admitted = tuple(np.flatnonzero(peak <= limit) for peak in self._peaks)
-        prices = {0.0}
-        for front, rows in zip(self._frontiers, admitted, strict=True):
-            prices.update(_hull_slopes(front.kept[rows], front.seconds[rows]))
-        price = np.array(sorted(prices))
-        phi = np.full((len(self._frontiers), len(price)), math.inf)
-        for kind, (front, rows) in enumerate(zip(self._frontiers, admitted, strict=True)):
-            if len(rows):
-                lines = front.seconds[rows, None] + front.kept[rows, None] * price
-                phi[kind] = lines.min(axis=0)
-        return Level(price, phi, admitted)
+        return level_of(
+            [front.kept for front in self._frontiers],
+            [front.seconds for front in self._frontiers],
+            admitted,
+        )
+
+
+def level_of(
+    kept: Sequence[Floats], seconds: Sequence[Floats], admitted: tuple[Index, ...]
+) -> Level:
+    """The level of these rows of each kind's choices, which are by ascending kept bytes."""
+    prices = {0.0}
+    for size, time, rows in zip(kept, seconds, admitted, strict=True):
+        prices.update(_hull_slopes(size[rows], time[rows]))
+    price = np.array(sorted(prices))
+    phi = np.full((len(kept), len(price)), math.inf)
+    for kind, (size, time, rows) in enumerate(zip(kept, seconds, admitted, strict=True)):
+        if len(rows):
+            phi[kind] = (time[rows, None] + size[rows, None] * price).min(axis=0)
+    return Level(price, phi, admitted)
 
 
 @lru_cache(maxsize=128)

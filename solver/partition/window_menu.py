@@ -1,9 +1,13 @@
 """A menu whose blocks may recompute in windows, of their own backward or the next block's.
 
 Blocks of a stage are then tied together in pairs. Small stages are summed up exactly
-(``chains.py``). In larger ones each window is given to its own block or to the block before it as a
-whole (``shared_windows.py``), which unties the blocks again: a :class:`FreeMenu` over links decides
-them, and two relaxations bound what it may miss:
+(``chains.py``). In larger ones windows are mostly shared out without loss
+(``recompute/lending.py``), and an :class:`EarlyMenu` over links decides them; a stage that
+recomputes ahead holds all it rebuilds at once, so that a :class:`GatheredMenu` does so exactly.
+
+Where windows stay contested each is given to its own block or to the block before it as a whole
+(``shared_windows.py``), which unties the blocks again: a :class:`FreeMenu` over links decides them,
+and two relaxations bound what it may miss:
 
 - windows filled to the last second: the least recompute without windows, less all their seconds;
 - windows not shared: every block has its own and the following block's windows to itself.
@@ -20,6 +24,7 @@ import numpy as np
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.chains import Chain, Chains
 from solver.partition.core import ROUNDING
+from solver.partition.early_menu import EarlyMenu, as_frontier
 from solver.partition.free_menu import FreeMenu
 from solver.partition.gathered_menu import GatheredMenu
 from solver.partition.menu import Floats, Index, Menu, Mix, Part
@@ -28,9 +33,12 @@ from solver.partition.runs import Signatures
 from solver.partition.shared_windows import shares, unshared
 from solver.recompute.choice import Choice
 from solver.recompute.frontier import Frontier
-from solver.recompute.placed import Link, exact_placements
+from solver.recompute.placed import Link, lendings, link_placements, some_placements
 from solver.recompute.placements import Placements
 from solver.recompute.windows import windows
+
+MOST_CONTESTED = 2
+"""Blocks with contested windows beside which those of all others are shared out without loss."""
 
 
 class WindowMenu(Menu):
@@ -49,9 +57,9 @@ class WindowMenu(Menu):
         self._menu: type[FreeMenu] | type[GatheredMenu] = GatheredMenu if gathers else FreeMenu
         self._plain = self._menu(costs, frontiers)
         self._orders: Orders = orders(costs.sequence, len(costs.blocks))
-        self._choices: list[list[Choice]] = [[] for _ in self._orders.links]
-        self._offsets: dict[tuple[int, int], int] = {}
         self._chains = Chains(costs, self._placements, self._lengths, gathers=gathers)
+        self._some: dict[Link, Placements] = {}
+        self._untied = self._without_contest()
         self._shares: list[FreeMenu | GatheredMenu] | None = None
         self._known: dict[tuple[int, float, int], Mix | None] = {}
         filled = [
@@ -60,10 +68,31 @@ class WindowMenu(Menu):
             for block in costs.blocks
         ]
         self._filled = np.array(filled)
-        self._unshared = self._menu(
-            _by_link(costs, self._orders),
-            tuple(unshared(costs, link) for link in self._orders.links),
-        )
+        if self._untied is None:
+            fronts = tuple(unshared(costs, link) for link in self._orders.links)
+            self._unshared = self._menu(_by_link(costs, self._orders), fronts)
+
+    def _without_contest(self) -> EarlyMenu | GatheredMenu | None:
+        """The menu over links where windows are shared out without loss, or None."""
+        links = self._orders.links
+        contested = [bool(one.contested) for one in lendings(self._costs, links)]
+        if sum(contested[kind] for kind in self._costs.sequence) > MOST_CONTESTED:
+            return None
+        made = [self._placements(link) for link in links] if not any(contested) else []
+        found = tuple(one for one in made if one is not None)
+        if len(found) < len(links):
+            if self._gathers:
+                return None
+            some = [some_placements(self._costs, link, links) for link in links]
+            pairs = [pair for pair in some if pair is not None]
+            if len(pairs) < len(links):
+                return None
+            self._some = {link: pair[0] for link, pair in zip(links, pairs, strict=True)}
+            taken, bounding = zip(*pairs, strict=True)
+            return EarlyMenu(self._costs, links, taken, bounding)
+        if self._gathers:
+            return GatheredMenu(_by_link(self._costs, self._orders), tuple(map(as_frontier, found)))
+        return EarlyMenu(self._costs, links, found)
 
     @property
     def alone(self) -> FreeMenu:
@@ -88,6 +117,8 @@ class WindowMenu(Menu):
     def bounds(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
         """The larger of both relaxations' bounds."""
         kinds, order = counts[:, :-1], counts[:, -1]
+        if self._untied is not None:
+            return self._untied.bounds(self._orders.linked[order], states, in_flight)
         filled = self._plain.bounds(kinds, states, in_flight) - kinds @ self._filled
         alone = self._unshared.bounds(self._orders.linked[order], states, in_flight)
         return np.asarray(np.maximum(filled, alone))
@@ -103,7 +134,7 @@ class WindowMenu(Menu):
     def parts(self, mix: Mix) -> tuple[Part, ...]:
         """The choices behind a mix, in the order of the model."""
         found = [
-            Part(self._orders.links[link][0], self._choices[link][choice], count)
+            Part(self._orders.links[link][0], self._choice(link, choice), count)
             for link, choice, count in mix.parts
         ]
         joined: list[Part] = []
@@ -121,10 +152,37 @@ class WindowMenu(Menu):
         return self._known[key]
 
     def _search(self, order: int, states: float, in_flight: int) -> Mix | None:
-        chain = self._chains.of(self._orders.run(order))
+        exact = isinstance(self._untied, GatheredMenu) or (
+            self._untied is not None and self._untied.exact
+        )
+        chain = None if exact else self._chains.of(self._orders.run(order))
         if chain is not None:
             return self._of_chain(chain, order, states, in_flight)
+        if self._untied is not None:
+            return self._of_links(self._untied, order, states, in_flight)
         return self._of_shares(order, states, in_flight)
+
+    def _of_links(
+        self, menu: EarlyMenu | GatheredMenu, order: int, states: float, in_flight: int
+    ) -> Mix | None:
+        """Any order of the choices of a link among its blocks will do."""
+        linked = tuple(self._orders.linked[order].tolist())
+        mix = menu.cheapest(linked, states, in_flight)
+        if mix is None:
+            return None
+        return self._mix(mix.seconds, mix.bound, self._laid_out(mix, order, _ALL))
+
+    def _laid_out(self, mix: Mix, order: int, share: int) -> list[tuple[int, int]]:
+        """The link and the choice of every block, in the order of the model."""
+        links = self._orders.places(order)
+        waiting: dict[int, deque[int]] = {}
+        for taker, choice, count in mix.parts:
+            waiting.setdefault(taker, deque()).extend([choice] * count)
+        takers = [self._orders.links[link][0] for link in links] if share == _PLAIN else links
+        return [
+            (link, _named(share, waiting[taker].popleft()))
+            for link, taker in zip(links, takers, strict=True)
+        ]
 
     def _of_chain(self, chain: Chain, order: int, states: float, in_flight: int) -> Mix | None:
         budget = self._costs.capacity_bytes * (1 + ROUNDING) - self._costs.reserved_bytes - states
@@ -139,7 +197,7 @@ class WindowMenu(Menu):
         seconds = float(chain.seconds[at])
         links = self._orders.places(order)
         decided = [
-            (link, self._offset(link, _ALL) + choice)
+            (link, _named(_ALL, choice))
             for link, choice in zip(links, chain.choices(at), strict=True)
         ]
         return self._mix(seconds, seconds, decided)
@@ -151,7 +209,6 @@ class WindowMenu(Menu):
         plain = self._plain.cheapest(kinds, states, in_flight)
         if plain is None:
             return None
-        links = self._orders.places(order)
         best, which = plain, _PLAIN
         for at, menu in enumerate(self._shared_menus()):
             found = menu.cheapest(linked, states, in_flight)
@@ -161,18 +218,10 @@ class WindowMenu(Menu):
         bound = max(0.0, plain.bound - float(np.array(kinds) @ self._filled))
         if alone is not None:
             bound = max(bound, alone.bound)
-        waiting: dict[int, deque[int]] = {}
-        for taker, choice, count in best.parts:
-            waiting.setdefault(taker, deque()).extend([choice] * count)
-        takers = [self._orders.links[link][0] for link in links] if which == _PLAIN else links
-        decided = [
-            (link, self._offset(link, which) + waiting[taker].popleft())
-            for link, taker in zip(links, takers, strict=True)
-        ]
-        return self._mix(best.seconds, min(bound, best.seconds), decided)
+        return self._mix(best.seconds, min(bound, best.seconds), self._laid_out(best, order, which))
 
     def _mix(self, seconds: float, bound: float, decided: list[tuple[int, int]]) -> Mix:
-        hidden = sum(self._choices[link][choice].hidden_seconds for link, choice in decided)
+        hidden = sum(self._choice(link, choice).hidden_seconds for link, choice in decided)
         charged = self._costs.overlapping.charge * hidden
         return Mix(seconds, bound, _grouped(decided), charged)
 
@@ -184,32 +233,37 @@ class WindowMenu(Menu):
         return self._shares
 
     def _placements(self, link: Link) -> Placements | None:
-        apart = self._gathers and self._costs.overlapping.apart
-        return exact_placements(self._costs, link, self._orders.links, apart=apart)
+        """Every placement of a link, or some where they are too many; None: not looked at."""
+        if link in self._some:
+            return self._some[link]
+        return link_placements(self._costs, link, self._orders.links, gathers=self._gathers)
 
     def _lengths(self, kind: int) -> Floats:
-        found = windows(self._costs.blocks[kind], self._costs.overlapping)
+        found = lendings(self._costs, self._orders.links)[kind].contested
         return np.array([window.seconds for window in found])
 
-    def _offset(self, link: int, share: int) -> int:
-        """Where the choices of a link under a share begin in its list."""
-        if (link, share) not in self._offsets:
-            self._offsets[link, share] = len(self._choices[link])
-            self._choices[link].extend(self._choices_of(link, share))
-        return self._offsets[link, share]
-
-    def _choices_of(self, link: int, share: int) -> tuple[Choice, ...]:
-        if share == _PLAIN:
-            return self._plain.frontiers[self._orders.links[link][0]].choices
-        if share == _ALL:
+    def _choice(self, link: int, named: int) -> Choice:
+        """A choice of a link by its name in mixes."""
+        row, share = divmod(named, _SHARES)
+        if share - _FIRST == _PLAIN:
+            return self._plain.frontiers[self._orders.links[link][0]].choices[row]
+        if share - _FIRST == _ALL:
             made = self._placements(self._orders.links[link])
-            assert made is not None, "a chain is made of placements"
-            return made.choices
-        return self._shared_menus()[share].frontiers[link].choices
+            assert made is not None, "a choice is one of placements"
+            return made.choices[row]
+        return self._shared_menus()[share - _FIRST].frontiers[link].choices[row]
 
 
 _ALL, _PLAIN = -1, -2
 """Beside the numbers of shares: every placement, and none."""
+
+_SHARES, _FIRST = 8, 2
+"""More than there are shares, and the place of the first one among them."""
+
+
+def _named(share: int, row: int) -> int:
+    """A choice by the share whose it is, and its row there."""
+    return row * _SHARES + share + _FIRST
 
 
 def _by_link(costs: PipelineCosts, found: Orders) -> PipelineCosts:

@@ -24,11 +24,18 @@ class Fill:
     rounded up to the largest that leaves room for the same of them (the raster points of packing
     problems; Terno, Lindemann and Scheithauer 1987). Empty: uses count as they are. ``steps``: uses
     are counted in so many equal steps instead, each op rounded up, which leaves room unused.
+    ``counts``: whether uses matter at all; they do not where there is room for everything.
     """
 
     capacity: float
     sums: Floats
     steps: int = 0
+    counts: bool = True
+
+    @classmethod
+    def roomy(cls, capacity: float) -> Fill:
+        """The fill of a window that takes all that may ever stand in it."""
+        return cls(capacity, np.zeros(0), counts=False)
 
     @classmethod
     def of(cls, capacity: float, seconds: list[float]) -> Fill:
@@ -45,6 +52,8 @@ class Fill:
 
     def up(self, used: Floats) -> Floats:
         """Uses as they are told apart."""
+        if not self.counts:
+            return np.zeros_like(used)
         if self.steps:
             step = self.capacity / self.steps
             return np.asarray(np.ceil(used / step - 1e-9) * step)

@@ -23,6 +23,7 @@ against each other.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,7 +49,7 @@ class Frontier:
     ``kept``, ``seconds`` and ``rebuilt`` have shape (choices,).
     """
 
-    choices: tuple[Choice, ...]
+    choices: Sequence[Choice]
     kept: Floats
     seconds: Floats
     rebuilt: Floats

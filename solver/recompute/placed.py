@@ -1,16 +1,22 @@
-"""The placements of a block between its neighbours, remembered: all, or those of few windows."""
+"""The placements of a block between its neighbours, remembered.
+
+What a block may do depends on its own windows, on those that the following block lends it, and on
+who else may want them (``lending.py``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from solver.costs.pipeline import Block, Overlapping, PipelineCosts
-from solver.recompute.fill import Fill
-from solver.recompute.placements import Placements, Slots, placements
-from solver.recompute.windows import Window, placeable, windows
+from solver.recompute.fill import ROUNDING, Fill
+from solver.recompute.lending import Lending, lasting, lending, own_lasting
+from solver.recompute.placements import Placements, Slots, joined, lent_by, placements
+from solver.recompute.windows import Window, windows
 
 Link = tuple[int, int | None]
 """A block's kind and the kind of the block that follows it on its stage; None: it is the last."""
@@ -19,10 +25,13 @@ MOST_EXACT = 400
 """Choices of a block, partial ones included, up to which all are looked at."""
 
 MOST_WAYS = 50_000
-"""Places to the power of ops beyond which a block is not tried to be looked at whole."""
+"""Places to the power of ops beyond which windows that two blocks want are not looked at whole."""
+
+MOST_UNTIED = 4_000
+"""The same where no two blocks want a window."""
 
 MOST_ALONE = 600
-"""The same where no other block wants the windows."""
+"""The same where no other block wants the windows, and they are given away as a whole."""
 
 MOST_COARSE = 1_500
 """The same where besides windows are counted in steps."""
@@ -31,59 +40,168 @@ STEPS = (0, 8, 4, 1)
 """Steps of a window, tried in turn until the choices are few enough; 0: as many as matter."""
 
 
-def exact_placements(
-    costs: PipelineCosts, link: Link, links: Collection[Link], *, apart: bool
-) -> Placements | None:
-    """Every choice of a block that the following one (None: none) stands behind.
-
-    Windows are shared with whatever may stand before or behind, as ``links`` says. ``apart``: as
-    ``Slots``.
-    """
-    kind, following = link
-    return _exact(
-        costs.blocks[kind],
-        None if following is None else costs.blocks[following],
-        _before(costs, kind, links),
-        () if following is None else _before(costs, following, links),
-        costs.overlapping,
-        apart,
+@lru_cache(maxsize=64)
+def lendings(costs: PipelineCosts, links: tuple[Link, ...]) -> tuple[Lending, ...]:
+    """Who has which windows of each kind of block."""
+    return tuple(
+        lending(block, _before(costs, kind, links), costs.overlapping)
+        for kind, block in enumerate(costs.blocks)
     )
 
 
-def _before(costs: PipelineCosts, kind: int, links: Collection[Link]) -> tuple[Block, ...]:
-    """The blocks that may place something in a kind's windows: its own kind, and those before."""
-    kinds = [kind, *(before for before, after in links if after == kind and before != kind)]
-    return tuple(costs.blocks[k] for k in kinds)
+@lru_cache(maxsize=512)
+def link_placements(
+    costs: PipelineCosts, link: Link, links: tuple[Link, ...], *, gathers: bool
+) -> Placements | None:
+    """Every choice of a block that the following one (None: none) stands behind; None: too many.
+
+    Uses, in the answer's ``own`` and ``following``, are of the contested windows only. ``gathers``:
+    the stage recomputes ahead, so that all it rebuilds is alive at once.
+    """
+    shared_out = lendings(costs, links)
+    return _between(costs, link, links, shared_out, shared_out, gathers=gathers, apart=gathers)
 
 
 @lru_cache(maxsize=512)
-def _exact(
+def some_placements(
+    costs: PipelineCosts, link: Link, links: tuple[Link, ...]
+) -> tuple[Placements, Placements] | None:
+    """Where they are too many: some of them, and as many as bound all of them; None: still so.
+
+    Some are those without windows of the following block, and those of least seconds whatever they
+    hold early; a contested window is the block's own if it is the first, else lent. The others are
+    as if nothing were held early, and a contested window endless for each block that wants it; or
+    where that is too many still, as if windows were filled to the last second.
+    """
+    shared_out = lendings(costs, links)
+    given = tuple(one.given_away() for one in shared_out)
+    without = tuple(replace(one, own=()) for one in given)
+    nothing = (Lending((), (), ()),) * len(given)
+    wide = tuple(one.endless() for one in shared_out)
+    to_itself, kind, following = (link[0], None), *link
+    alone = _between(costs, to_itself, links, given, given) or _between(
+        costs, to_itself, links, without, given
+    )
+    freely = _between(costs, link, links, given, given, gathers=True) or _between(
+        costs, link, links, without, given, gathers=True
+    )
+    if alone is None or freely is None:
+        return None
+    most = _between(costs, link, links, wide, wide, gathers=True)
+    if most is None:
+        plain = _between(costs, to_itself, links, nothing, nothing)
+        if plain is None:
+            return None
+        open_to = [costs.blocks[one] for one in (kind, following) if one is not None]
+        filled = sum(w.seconds for block in open_to for w in windows(block, costs.overlapping))
+        saved = max(1.0 - costs.overlapping.charge, 0.0) * filled
+        most = replace(plain, seconds=np.maximum(plain.seconds - saved, 0.0))
+    return joined(alone, freely), replace(most, early=np.zeros(len(most.early)))
+
+
+def _between(
+    costs: PipelineCosts,
+    link: Link,
+    links: tuple[Link, ...],
+    own_of: tuple[Lending, ...],
+    lent_of: tuple[Lending, ...],
+    *,
+    gathers: bool = False,
+    apart: bool = False,
+) -> Placements | None:
+    """The placements where ``own_of`` says which windows are own, ``lent_of`` which are lent."""
+    kind, following = link
+    mine = own_of[kind]
+    theirs = Lending((), (), ()) if following is None else lent_of[following]
+    users = () if following is None else _before(costs, following, links)
+    lent = tuple(
+        _Wanted.of(w, w in theirs.contested, *_claims(costs.blocks[following], w, theirs, users))
+        for w in theirs.lent
+        if following is not None
+    )
+    before = _before(costs, kind, links)
+    own = tuple(
+        _Wanted.of(w, w in mine.contested, *_claims(costs.blocks[kind], w, mine, before))
+        for w in mine.own
+    )
+    made = _walked(
+        costs.blocks[kind],
+        tuple(replace(wanted, window=Window("", -1, wanted.window.seconds)) for wanted in lent),
+        own,
+        costs.overlapping,
+        gathers,
+        apart,
+    )
+    if made is None:
+        return None
+    return replace(
+        lent_by(made, tuple(wanted.window for wanted in lent)),
+        own=made.own[:, [wanted.shared for wanted in own]],
+        following=made.following[:, [wanted.shared for wanted in lent]],
+    )
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A window, whether two blocks want it, and the durations of all that may stand in it.
+
+    A window with room for everything is endless, and nothing need be told of what stands in it.
+    """
+
+    window: Window
+    shared: bool
+    durations: tuple[float, ...]
+
+    @classmethod
+    def of(cls, window: Window, shared: bool, durations: tuple[float, ...], most: float) -> _Wanted:
+        if most <= window.seconds * (1 + ROUNDING):
+            return cls(replace(window, seconds=np.inf), shared, ())
+        return cls(window, shared, durations)
+
+    @property
+    def fill(self) -> Fill:
+        if not self.durations:
+            return Fill.roomy(self.window.seconds)
+        return Fill.of(self.window.seconds, list(self.durations))
+
+
+def _claims(
+    block: Block, window: Window, shared_out: Lending, before: Sequence[Block]
+) -> tuple[tuple[float, ...], float]:
+    """The durations of what may ever stand in a window, and the most that they come to at once."""
+    own = own_lasting(block, window) if window in shared_out.own else ()
+    ahead = [lasting(one) for one in before] if window in shared_out.lent else []
+    together = (*own, *(seconds for one in ahead for seconds in one))
+    return together, sum(own) + max((sum(one) for one in ahead), default=0.0)
+
+
+def _before(costs: PipelineCosts, kind: int, links: Sequence[Link]) -> tuple[Block, ...]:
+    """The blocks that may stand before a kind."""
+    return tuple(costs.blocks[before] for before, after in links if after == kind)
+
+
+@lru_cache(maxsize=512)
+def _walked(
     block: Block,
-    following: Block | None,
-    users: tuple[Block, ...],
-    following_users: tuple[Block, ...],
+    lent: tuple[_Wanted, ...],
+    own: tuple[_Wanted, ...],
     overlapping: Overlapping,
+    gathers: bool,
     apart: bool,
 ) -> Placements | None:
-    own = windows(block, overlapping)
-    lent = () if following is None else windows(following, overlapping)
-    if (1 + len(own) + len(lent)) ** len(_lasting(block)) > MOST_WAYS:
+    wanted = (*lent, *own)
+    tied = any(one.shared for one in wanted)
+    if tied and (1 + len(wanted)) ** len(lasting(block)) > MOST_WAYS:
         return None
-    fills = [_fill(window, following_users) for window in lent]
-    fills += [_fill(window, users) for window in own]
-    slots = Slots(lent, own, tuple(fills), apart=apart)
-    return placements(block, slots, overlapping.charge, MOST_EXACT)
-
-
-def _fill(window: Window, users: tuple[Block, ...]) -> Fill:
-    return Fill.of(window.seconds, [seconds for block in users for seconds in _lasting(block)])
-
-
-@lru_cache(maxsize=512)
-def _lasting(block: Block) -> tuple[float, ...]:
-    """Seconds of the ops that may be placed in windows."""
-    names = placeable(block)
-    return tuple(op.forward_seconds for op in block.ops if op.name in names)
+    slots = Slots(
+        following=tuple(one.window for one in lent),
+        own=tuple(one.window for one in own),
+        fills=tuple(one.fill for one in wanted),
+        shared=tuple(one.shared for one in wanted),
+        apart=apart and overlapping.apart,
+        gathers=gathers,
+    )
+    return placements(block, slots, overlapping.charge, MOST_EXACT if tied else MOST_UNTIED)
 
 
 @lru_cache(maxsize=512)
@@ -96,15 +214,17 @@ def placements_in(
     apart: bool = False,
 ) -> Placements:
     """The choices of a block that has these windows to itself, as finely as is cheap."""
-    shortest = min((s for s in _lasting(block) if s > 0), default=np.inf)
+    durations = lasting(block)
+    shortest = min((s for s in durations if s > 0), default=np.inf)
     own = tuple(window for window in own if window.seconds >= shortest)
     following = tuple(window for window in following if window.seconds >= shortest)
+    alone = (False,) * (len(own) + len(following))
     for steps in STEPS:
         fills = tuple(
-            Fill(window.seconds, np.zeros(0), steps) if steps else _fill(window, (block,))
+            Fill(window.seconds, np.zeros(0), steps) if steps else _fill(window, durations)
             for window in (*following, *own)
         )
-        slots = Slots(following, own, fills, shared=False, apart=apart)
+        slots = Slots(following, own, fills, shared=alone, apart=apart)
         most = MOST_COARSE if steps else MOST_ALONE
         found = placements(block, slots, overlapping.charge, most)
         if found is not None:
@@ -112,6 +232,12 @@ def placements_in(
     found = placements(block, Slots((), (), ()), overlapping.charge, 10**9)
     assert found is not None
     return found
+
+
+def _fill(window: Window, durations: tuple[float, ...]) -> Fill:
+    if sum(durations) <= window.seconds * (1 + ROUNDING):
+        return Fill.roomy(window.seconds)
+    return Fill.of(window.seconds, list(durations))
 
 
 @lru_cache(maxsize=512)

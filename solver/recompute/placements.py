@@ -17,15 +17,88 @@ same sets of ops neither is better.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from solver.costs.pipeline import Block, Op, OpKind
 from solver.recompute.choice import Choice, Placed, needed_tensors
 from solver.recompute.dominance import Floats, undominated_rows
 from solver.recompute.fill import ROUNDING, Fill
 from solver.recompute.windows import Window, placeable
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedChoices(Sequence[Choice]):
+    """The choices behind placements, put in words when they are asked for.
+
+    ``costs`` and ``reruns`` as in :class:`_Labels`; ``hidden`` are the seconds in windows.
+    """
+
+    block: Block
+    slots: Slots
+    costs: Floats
+    reruns: npt.NDArray[Any]
+    hidden: Floats
+
+    def __len__(self) -> int:
+        return len(self.costs)
+
+    @overload
+    def __getitem__(self, at: int) -> Choice: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Choice]: ...
+    def __getitem__(self, at: int | slice) -> Choice | Sequence[Choice]:
+        """One choice; or several."""
+        if isinstance(at, slice):
+            return [self[row] for row in range(*at.indices(len(self)))]
+        where: list[int] = self.reruns[at].tolist()
+        windows, lent = [*self.slots.following, *self.slots.own], len(self.slots.following)
+        everywhere = functools.reduce(operator.or_, where)
+        recomputed = [op.name for i, op in enumerate(self.block.ops) if everywhere >> i & 1]
+        placed = [
+            Placed(op.name, window.op, place < lent)
+            for i, op in enumerate(self.block.ops)
+            for place, window in enumerate(windows)
+            if where[1 + place] >> i & 1
+        ]
+        kept, seconds, rebuilt, early = self.costs[at, :4].tolist()
+        return Choice(
+            kept_bytes=self.block.input_bytes + kept,
+            seconds=seconds,
+            recompute_bytes=rebuilt,
+            recomputed=tuple(recomputed),
+            placed=tuple(placed),
+            hidden_seconds=float(self.hidden[at]),
+            early_bytes=early,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Joined(Sequence[Choice]):
+    """Choices of two sequences in another order."""
+
+    parts: tuple[Sequence[Choice], Sequence[Choice]]
+    order: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    @overload
+    def __getitem__(self, at: int) -> Choice: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Choice]: ...
+    def __getitem__(self, at: int | slice) -> Choice | Sequence[Choice]:
+        """One choice; or several."""
+        if isinstance(at, slice):
+            return [self[row] for row in range(*at.indices(len(self)))]
+        row, first = int(self.order[at]), len(self.parts[0])
+        return self.parts[0][row] if row < first else self.parts[1][row - first]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +110,7 @@ class Placements:
     windows).
     """
 
-    choices: tuple[Choice, ...]
+    choices: Sequence[Choice]
     kept: Floats
     seconds: Floats
     rebuilt: Floats
@@ -46,22 +119,50 @@ class Placements:
     following: Floats
 
 
+def lent_by(made: Placements, following: tuple[Window, ...]) -> Placements:
+    """The same placements where the following block's windows are these."""
+    choices = made.choices
+    assert isinstance(choices, PlacedChoices), "placements are named as they are made"
+    named = replace(choices, slots=replace(choices.slots, following=following))
+    return replace(made, choices=named)
+
+
+def joined(one: Placements, other: Placements) -> Placements:
+    """The choices of both, by ascending kept bytes."""
+    order = np.argsort(np.concatenate([one.kept, other.kept]), kind="stable")
+
+    def both(first: Floats, second: Floats) -> Floats:
+        return np.concatenate([first, second])[order]
+
+    nothing = np.zeros((len(order), 0))
+    return Placements(
+        choices=_Joined((one.choices, other.choices), order),
+        kept=both(one.kept, other.kept),
+        seconds=both(one.seconds, other.seconds),
+        rebuilt=both(one.rebuilt, other.rebuilt),
+        early=both(one.early, other.early),
+        own=nothing,
+        following=nothing,
+    )
+
+
 @dataclass(frozen=True)
 class Slots:
     """The windows that a block may use, with what each is filled by.
 
     ``following`` and ``own`` are in time order; ``fills`` are of both, in that order. ``shared``:
-    whether uses count among the costs, as they must where another block wants the same windows.
-    ``relaxed``: instead, all that is run again counts, hidden or not. ``apart``: nothing on demand
-    takes what is placed in a window.
+    which of them, in that order, other blocks want too, so that their uses count among the costs;
+    None: all of them. ``relaxed``: instead, all that is run again counts, hidden or not. ``apart``:
+    nothing on demand takes what is placed in a window. ``gathers``: bytes held early are no cost.
     """
 
     following: tuple[Window, ...]
     own: tuple[Window, ...]
     fills: tuple[Fill, ...]
-    shared: bool = True
+    shared: tuple[bool, ...] | None = None
     relaxed: bool = False
     apart: bool = False
+    gathers: bool = False
 
 
 def placements(block: Block, slots: Slots, charge: float, most: int) -> Placements | None:
@@ -79,16 +180,20 @@ def placements(block: Block, slots: Slots, charge: float, most: int) -> Placemen
 _KEPT, _SECONDS, _REBUILT, _EARLY = range(4)
 _Demands = tuple[tuple[int, int], ...]
 """Ops that must be there, by position, each with the places left to it as a bit set."""
-_Steps = tuple[int, int, "_Steps"] | None
-"""Decisions so far, as a chain: op position, place (or ``_ON_DEMAND``), and the ones before."""
+_WORD = 62
+"""Ops whose reruns a machine integer tells; blocks with more are told by Python's integers."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Labels:
-    """Partial choices: costs and rounded and true uses side by side, and their decisions."""
+    """Partial choices: their costs and rounded uses side by side, and what each runs again.
+
+    ``reruns`` has shape (labels, 1 + windows): the ops run again in no window, then those in each,
+    as bit sets.
+    """
 
     costs: Floats
-    steps: list[_Steps]
+    reruns: npt.NDArray[Any]
 
 
 class _Walk:
@@ -100,6 +205,10 @@ class _Walk:
         self._placeable = placeable(block)
         self._position = {op.name: at for at, op in enumerate(block.ops)}
         self._readable = self._places_before_readers()
+        # Columns of uses that tell labels apart on the way, and in the end.
+        self._counted = [4 + at for at, fill in enumerate(slots.fills) if fill.counts]
+        shared = slots.shared or (True,) * self._count
+        self._shared = [column for column in self._counted if shared[column - 4]]
 
     def _places_before_readers(self) -> list[int]:
         """Per op, the places that come before every backward that reads its tensor."""
@@ -118,15 +227,17 @@ class _Walk:
         return found
 
     def run(self) -> Placements | None:
-        start = np.zeros((1, 4 + 2 * self._count))
-        start[0, 4 : 4 + self._count] = [fill.up(np.zeros(1))[0] for fill in self._slots.fills]
-        labels: dict[_Demands, _Labels] = {(): _Labels(start, [None])}
+        start = np.zeros((1, 4 + self._count))
+        start[0, 4:] = [fill.up(np.zeros(1))[0] for fill in self._slots.fills]
+        kind = np.int64 if len(self._block.ops) <= _WORD else object
+        nothing = np.zeros((1, 1 + self._count), dtype=kind)
+        labels: dict[_Demands, _Labels] = {(): _Labels(start, nothing)}
         for at in reversed(range(len(self._block.ops))):
             grown: dict[_Demands, list[_Labels]] = {}
             for demands, label in labels.items():
                 self._decide(at, demands, label, grown)
             labels = {demands: self._merge(parts) for demands, parts in grown.items()}
-            if sum(len(label.steps) for label in labels.values()) > self._most:
+            if sum(len(label.costs) for label in labels.values()) > self._most:
                 return None
         (final,) = labels.values()
         return self._placements(final)
@@ -145,18 +256,18 @@ class _Walk:
         if needed:
             costs = label.costs.copy()
             costs[:, _KEPT] += op.output_bytes
-            into.setdefault(_ordered(asked), []).append(_Labels(costs, label.steps))
+            into.setdefault(_ordered(asked), []).append(_Labels(costs, label.reruns))
             places = self._readable[at] if places is None else places & self._readable[at]
         assert places is not None
         if op.hands_on:
-            self._enter(op, asked, places, _Labels(label.costs, _stepped(label, at, -1)), into)
+            self._enter(op, asked, places, _rerun(label, label.costs, at, 0), into)
             return
         if places & self._on_demand:
             costs = label.costs.copy()
             costs[:, _SECONDS] += op.forward_seconds
             costs[:, _REBUILT] += op.output_bytes
             left = self._on_demand if self._slots.apart else places
-            self._enter(op, asked, left, _Labels(costs, _stepped(label, at, -1)), into)
+            self._enter(op, asked, left, _rerun(label, costs, at, 0), into)
         if op.kind is OpKind.COMPUTE and op.name in self._placeable:
             for place in range(self._count):
                 if places >> place & 1:
@@ -167,18 +278,21 @@ class _Walk:
     def _place(self, op: Op, at: int, place: int, label: _Labels) -> _Labels | None:
         """The labels in which a window still takes an op."""
         fill, column = self._slots.fills[place], 4 + place
-        used = fill.up(label.costs[:, column] + op.forward_seconds)
-        rows = np.flatnonzero(used <= fill.capacity * (1 + ROUNDING))
-        if not len(rows):
-            return None
-        costs = label.costs[rows]
+        if fill.counts:
+            used = fill.up(label.costs[:, column] + op.forward_seconds)
+            rows = np.flatnonzero(used <= fill.capacity * (1 + ROUNDING))
+            if not len(rows):
+                return None
+            label = _Labels(label.costs[rows], label.reruns[rows])
+            costs = label.costs
+            costs[:, column] = used[rows]
+        else:
+            costs = label.costs.copy()
         costs[:, _SECONDS] += self._charge * op.forward_seconds
         costs[:, _REBUILT] += op.output_bytes
-        costs[:, column] = used[rows]
-        costs[:, column + self._count] += op.forward_seconds
         if place < len(self._slots.following):
             costs[:, _EARLY] += op.output_bytes
-        return _Labels(costs, [(at, place, label.steps[row]) for row in rows.tolist()])
+        return _rerun(label, costs, at, 1 + place)
 
     def _enter(
         self,
@@ -204,43 +318,45 @@ class _Walk:
         into.setdefault(_ordered(demands), []).append(label)
 
     def _merge(self, parts: list[_Labels]) -> _Labels:
-        if len(parts) == 1 and len(parts[0].steps) == 1:
+        if len(parts) == 1 and len(parts[0].costs) == 1:
             return parts[0]
         costs = np.concatenate([part.costs for part in parts])
-        steps = [step for part in parts for step in part.steps]
-        rows = undominated_rows(self._compared(costs, shared=True))
-        return _Labels(costs[rows], [steps[row] for row in rows.tolist()])
+        reruns = np.concatenate([part.reruns for part in parts])
+        rows = undominated_rows(self._compared(costs, reruns, self._counted))
+        return _Labels(costs[rows], reruns[rows])
 
-    def _compared(self, costs: Floats, *, shared: bool) -> Floats:
+    def _compared(self, costs: Floats, reruns: npt.NDArray[Any], uses: list[int]) -> Floats:
         """What must be no larger for one choice to replace another.
 
         Bytes rebuilt or held early may grow by what kept bytes shrink (``frontier.py``).
         """
         kept = costs[:, _KEPT]
         columns = [kept, costs[:, _SECONDS], kept + costs[:, _REBUILT]]
-        if self._slots.following:
+        if self._slots.following and not self._slots.gathers:
             columns.append(kept + costs[:, _EARLY])
         if self._slots.relaxed:
-            hidden = costs[:, 4 + self._count :].sum(axis=1)
+            hidden = self._uses(reruns).sum(axis=1)
             columns.append(costs[:, _SECONDS] + max(1.0 - self._charge, 0.0) * hidden)
-        elif shared:
-            columns += list(costs[:, 4 : 4 + self._count].T)
+        else:
+            columns += list(costs[:, uses].T)
         return np.stack(columns, axis=1)
+
+    def _uses(self, reruns: npt.NDArray[Any]) -> Floats:
+        """Seconds used of every window, shape (labels, windows)."""
+        used = np.zeros((len(reruns), self._count))
+        for at, op in enumerate(self._block.ops):
+            used += op.forward_seconds * (reruns[:, 1:] >> at & 1).astype(np.float64)
+        return used
 
     def _placements(self, final: _Labels) -> Placements:
         costs = final.costs
-        rows = undominated_rows(self._compared(costs, shared=self._slots.shared))
+        rows = undominated_rows(self._compared(costs, final.reruns, self._shared))
         order = rows[np.lexsort(costs[rows][:, [_EARLY, _REBUILT, _SECONDS, _KEPT]].T)]
-        costs = costs[order]
-        true = costs[:, 4 + self._count :]
-        lent = len(self._slots.following)
-        choices = tuple(
-            self._choice(row, final.steps[at])
-            for row, at in zip(costs.tolist(), order.tolist(), strict=True)
-        )
+        costs, reruns = costs[order], final.reruns[order]
+        true, lent = self._uses(reruns), len(self._slots.following)
         return Placements(
-            choices=choices,
-            kept=np.array([choice.kept_bytes for choice in choices]),
+            choices=PlacedChoices(self._block, self._slots, costs, reruns, true.sum(axis=1)),
+            kept=self._block.input_bytes + costs[:, _KEPT],
             seconds=costs[:, _SECONDS],
             rebuilt=costs[:, _REBUILT],
             early=costs[:, _EARLY],
@@ -248,34 +364,12 @@ class _Walk:
             following=true[:, :lent],
         )
 
-    def _choice(self, costs: list[float], steps: _Steps) -> Choice:
-        decided: dict[int, int] = {}
-        while steps is not None:
-            at, place, steps = steps
-            decided[at] = place
-        lent, placed, hidden = len(self._slots.following), [], 0.0
-        for at in sorted(decided):
-            place, op = decided[at], self._block.ops[at]
-            if place < 0:
-                continue
-            following = place < lent
-            windows = self._slots.following if following else self._slots.own
-            window = windows[place if following else place - lent]
-            placed.append(Placed(op.name, window.op, following))
-            hidden += op.forward_seconds
-        return Choice(
-            kept_bytes=self._block.input_bytes + costs[_KEPT],
-            seconds=costs[_SECONDS],
-            recompute_bytes=costs[_REBUILT],
-            recomputed=tuple(self._block.ops[at].name for at in sorted(decided)),
-            placed=tuple(placed),
-            hidden_seconds=hidden,
-            early_bytes=costs[_EARLY],
-        )
 
-
-def _stepped(label: _Labels, at: int, place: int) -> list[_Steps]:
-    return [(at, place, step) for step in label.steps]
+def _rerun(label: _Labels, costs: Floats, at: int, column: int) -> _Labels:
+    """The labels with one op run again: in no window (0), or in one of them."""
+    reruns = label.reruns.copy()
+    reruns[:, column] |= 1 << at
+    return _Labels(costs, reruns)
 
 
 def _ordered(demands: dict[int, int]) -> _Demands:
