@@ -28,8 +28,9 @@ import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.core import PRECISE, ROUNDING, Core
+from solver.partition.few_mixes import FewMixes
 from solver.partition.levels import levels
-from solver.partition.menu import Floats, Index, Menu, Mix, Part
+from solver.partition.menu import Bools, Floats, Index, Menu, Mix, Part
 from solver.recompute.frontier import Frontier
 
 SPANS = 8
@@ -73,6 +74,36 @@ class FreeMenu(Menu):
         return self._frontiers
 
     def bounds(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
+        """The least seconds of runs of few blocks; of others a Lagrangian bound."""
+        best = np.full(len(counts), math.inf)
+        distinct, which = np.unique(counts, axis=0, return_inverse=True)
+        many = np.zeros(len(counts), dtype=bool)
+        for at, run in enumerate(map(tuple, distinct.tolist())):
+            here = which.ravel() == at
+            few = self._levels.few(run)
+            if few is None:
+                many |= here
+            else:
+                best[here] = self._least_of(few, counts[here], states[here], in_flight[here])
+        if many.any():
+            best[many] = self._relaxed(counts[many], states[many], in_flight[many])
+        return best
+
+    def knows(self, counts: Index) -> Bools:
+        """Runs of few blocks."""
+        distinct, which = np.unique(counts, axis=0, return_inverse=True)
+        few = [self._levels.few(run) is not None for run in map(tuple, distinct.tolist())]
+        return np.array(few)[which.ravel()]
+
+    def _least_of(self, few: FewMixes, counts: Index, states: Floats, in_flight: Index) -> Floats:
+        """Runs of equal counts: the first of their mixes that has room."""
+        places, value = np.unique(few.value, return_inverse=True)
+        rooms = [self._room(one, counts, states, in_flight) for one in self._values[places]]
+        width = np.stack(rooms, axis=1)[:, value.ravel()] * (1 + ROUNDING)
+        fits = few.kept <= width
+        return np.where(fits.any(axis=1), few.seconds[fits.argmax(axis=1)], math.inf)
+
+    def _relaxed(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
         """The Lagrangian bound of every run over a few spans of the working memory."""
         best = np.full(len(counts), math.inf)
         present = counts > 0
@@ -125,8 +156,14 @@ class FreeMenu(Menu):
 
     def _search(self, counts: Index, states: float, in_flight: int) -> Mix | None:
         """Spans by least bound: split in two, or decided where one value is left."""
-        kinds = np.flatnonzero(counts)
         widths = self._room(self._values, counts, states, in_flight)
+        few = self._levels.few(tuple(counts.tolist()))
+        if few is not None:
+            fits = few.kept <= widths[few.value] * (1 + ROUNDING)
+            at = int(fits.argmax())
+            seconds = float(few.seconds[at])
+            return Mix(seconds, seconds, few.parts(at)) if fits[at] else None
+        kinds = np.flatnonzero(counts)
         spans: list[tuple[float, int, int]] = []
 
         def enter(low: int, high: int) -> None:

@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from solver.partition.core import ROUNDING
+from solver.partition.few_mixes import MOST, FewMixes, few_mixes, mixes_count
 from solver.partition.menu import Floats, Index
 from solver.recompute.frontier import Frontier
 
@@ -51,6 +52,7 @@ class Levels:
             for peak in self._peaks
         ]
         self._made: dict[int, Level] = {}
+        self._few: dict[tuple[int, ...], FewMixes | None] = {}
         self._table: tuple[Floats, Floats] | None = None
 
     def at(self, place: int) -> Level:
@@ -58,6 +60,14 @@ class Levels:
         if place not in self._made:
             self._made[place] = self._make(float(self.values[place]) * (1 + ROUNDING))
         return self._made[place]
+
+    def few(self, counts: tuple[int, ...]) -> FewMixes | None:
+        """All mixes of a run of these counts; None if they are too many."""
+        if counts not in self._few:
+            many = mixes_count(counts, self._frontiers) > MOST
+            made = None if many else few_mixes(counts, self._frontiers, self.entry)
+            self._few[counts] = made
+        return self._few[counts]
 
     def table(self) -> tuple[Floats, Floats]:
         """All levels side by side: prices (values, prices) and phi (kinds, values, prices).

@@ -133,6 +133,11 @@ class RunLookup:
             extra[here] = menu.bounds(self._counts[rows], self._totals.states[rows], flight[here])
         return self.recomputing(candidates, (stage, start, stop), extra[which])
 
+    def known(self, candidates: Candidates) -> Bools:
+        """Runs whose recompute times ``optimistic`` has exactly, shape (V, W, W)."""
+        known = [menu.knows(self._signatures.counts) for menu in self._menus]
+        return np.asarray(np.concatenate(known)[candidates.runs])
+
     def recomputing(
         self, candidates: Candidates, at: tuple[Index, Index, Index], seconds: Floats
     ) -> Candidates:

@@ -17,6 +17,7 @@ from solver.recompute.choice import Choice
 
 Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,10 @@ class Menu(ABC):
             states: State bytes, shape (runs,).
             in_flight: Micro-batches in flight, shape (runs,).
         """
+
+    def knows(self, counts: Index) -> Bools:
+        """For which runs ``bounds`` gives the least seconds themselves, shape (runs,)."""
+        return np.zeros(len(counts), dtype=bool)
 
     @abstractmethod
     def cheapest(self, counts: tuple[int, ...], states: float, in_flight: int) -> Mix | None:

@@ -36,11 +36,13 @@ from solver.partition.outcome import EXACT, MOST_ROUNDS, Dominated, Infeasible, 
 from solver.partition.paths import own_paths
 from solver.partition.program import program_unit, solve_program
 from solver.partition.timings import timed, untimed
+from solver.partition.walks import Walks
 from solver.schedules import (
+    OneForwardOneBackward,
     Path,
     Schedule,
-    Simulation,
     critical_path,
+    makespans,
     schedule_graph,
     simulate,
 )
@@ -50,6 +52,12 @@ SOME_TIME = 1e-290
 
 SMALL = 400
 """Candidate runs up to which the program is solved to the end whatever gap was asked for."""
+
+DEEP = 4
+"""Blocks per stage up to which walks are the first bounds to look at."""
+
+WIDEST = 0.02
+"""How far above a bound, relative to it, the next limit is tried at most."""
 
 SQUEEZES = 6
 """Halvings of the distance between bound and best plan before a program is made."""
@@ -142,14 +150,24 @@ class PartitionProblem:
             self._try([plan for plan in [self._cautious_plan(candidates)] if plan])
         candidates = self._drop(candidates)
         candidates = self._runs.optimistic(candidates)
-        self._first_plans(candidates)
-        self._improve(candidates)
+        bound = 0.0
+        if self._is_deep(candidates):
+            bound, candidates = self._walk(candidates, relative_gap)
+            if bound >= self._best[0] * (1 - relative_gap):
+                return bound
+        else:
+            self._first_plans(candidates)
+            self._improve(candidates)
         candidates = self._exact(self._drop(candidates))
         self._first_plans(candidates)
         candidates = self._drop(candidates)
         if not candidates.alive.any():
             return np.inf
-        bound = self._squeeze(candidates)
+        if self._has_walks() and int(candidates.alive.sum()) > SMALL:
+            walked, candidates = self._walk(candidates, relative_gap)
+        else:
+            walked = self._squeeze(candidates)
+        bound = max(bound, walked)
         if int(candidates.alive.sum()) <= LARGE and bound < self._limit():
             bound = max(bound, self._add_rows(candidates, relative_gap))
         return bound
@@ -160,7 +178,8 @@ class PartitionProblem:
         while True:
             backward, recompute = candidates.backward.copy(), candidates.recompute.copy()
             fresh = 0
-            for at in zip(*(axis.tolist() for axis in np.nonzero(candidates.alive)), strict=True):
+            unknown = candidates.alive & ~self._runs.known(candidates)
+            for at in zip(*(axis.tolist() for axis in np.nonzero(unknown)), strict=True):
                 run = (at[0], candidates.cut(*at))
                 if run not in seen:
                     mix = self._runs.mix(*run)
@@ -178,17 +197,14 @@ class PartitionProblem:
 
     # -- plans ------------------------------------------------------------------------------
 
-    def _simulate(self, plans: list[tuple[Cut, ...]]) -> Simulation:
-        return simulate(schedule_graph(self._schedule), self._runs.stage_times(plans))
-
     def _try(self, plans: list[tuple[Cut, ...]]) -> bool:
         """Simulate plans; remember the best. Whether it improved."""
         if not plans:
             return False
-        makespans = self._simulate(plans).makespan
-        at = int(np.argmin(makespans))
-        if makespans[at] < self._best[0] * (1 - EXACT):
-            self._best = (float(makespans[at]), plans[at])
+        seconds = makespans(self._schedule, self._runs.stage_times(plans))
+        at = int(np.argmin(seconds))
+        if seconds[at] < self._best[0] * (1 - EXACT):
+            self._best = (float(seconds[at]), plans[at])
             return True
         return False
 
@@ -214,7 +230,7 @@ class PartitionProblem:
         times = self._runs.cautious_times(self._even_plan())
         if times is None:
             return np.inf
-        return float(simulate(schedule_graph(self._schedule), times).makespan[0])
+        return float(makespans(self._schedule, times)[0])
 
     def _cautious_plan(self, candidates: Candidates) -> tuple[Cut, ...]:
         """A plan of least bottleneck as if every block took its slowest choice."""
@@ -267,6 +283,37 @@ class PartitionProblem:
                 low = middle
         return low
 
+    def _has_walks(self) -> bool:
+        plain = type(self._schedule) is OneForwardOneBackward
+        filled = self._schedule.micro_batches > self._schedule.devices
+        return plain and filled and bool(np.isfinite(self._limit()))
+
+    def _is_deep(self, candidates: Candidates) -> bool:
+        """Whether stages are so short, and so many, that walks are the first thing to look at."""
+        short = len(self._costs.sequence) <= DEEP * self._schedule.stages
+        return short and self._has_walks() and int(candidates.alive.sum()) > SMALL
+
+    def _walk(self, candidates: Candidates, relative_gap: float) -> tuple[float, Candidates]:
+        """Halve the distance between bound and best plan by what walks leave below a limit.
+
+        Returns:
+            A bound, and the runs of which plans below the best one are made.
+        """
+        walks = Walks(candidates, self._schedule, self._costs.send_seconds)
+        low, high = float(plan_bounds(candidates, self._own).min()), self._limit()
+        left = candidates.alive
+        while low < high * (1 - relative_gap) and time.monotonic() < self._deadline:
+            middle = min((low + high) / 2, low * (1 + WIDEST))
+            plan = walks.below(middle)
+            if not plan:
+                low = middle
+                continue
+            self._try([plan])
+            high = min(middle, self._limit())
+            if high < middle:
+                left = walks.alive()
+        return low, candidates.keeping(left)
+
     def _add_rows(self, candidates: Candidates, relative_gap: float) -> float:
         """Solve, simulate, add the critical path, again; the best bound proved."""
         gap = EXACT if int(candidates.alive.sum()) <= SMALL else relative_gap
@@ -284,7 +331,9 @@ class PartitionProblem:
             bound = max(bound, result.bound)
             if result.cuts is None or bound >= self._limit():
                 break
-            simulation = self._simulate([result.cuts])
+            simulation = simulate(
+                schedule_graph(self._schedule), self._runs.stage_times([result.cuts])
+            )
             makespan = float(simulation.makespan[0])
             if makespan < self._best[0] * (1 - EXACT):
                 self._best = (makespan, result.cuts)

@@ -11,6 +11,7 @@ from solver.schedules.one_f_one_b import OneForwardOneBackward
 from solver.schedules.path import Path, critical_path
 from solver.schedules.schedule import Schedule, Task, Work
 from solver.schedules.simulate import Simulation, StageTimes, simulate
+from solver.schedules.slots import makespans
 from solver.schedules.zero_bubble import ZeroBubbleH1
 from solver.schedules.zero_bubble_v import ZeroBubbleV
 
@@ -31,6 +32,7 @@ __all__ = [
     "ZeroBubbleV",
     "critical_path",
     "make_schedule",
+    "makespans",
     "recomputing_ahead",
     "schedule_graph",
     "schedule_kind",
