@@ -27,11 +27,14 @@ from service.command_line import (
     INFEASIBLE,
     NOT_AS_EXPECTED,
     AsJson,
+    CalibrationName,
     ServerUrl,
     StoreUrl,
+    one_of_store_and_server,
     problems_as_exit_status,
     read_file,
     show,
+    with_calibration,
 )
 
 if TYPE_CHECKING:
@@ -82,6 +85,7 @@ WithTimeline = Annotated[bool, typer.Option("--timeline", help="Draw the timelin
 def plan(
     file: File,
     as_json: AsJson = False,
+    calibration: CalibrationName = None,
     store: StoreUrl = None,
     server: ServerUrl = None,
     html: HtmlFile = None,
@@ -93,10 +97,9 @@ def plan(
     from service.console.progress import ProgressLine
     from service.console.standard_output import kept_for_answers
 
-    if store and server:
-        raise typer.BadParameter("give --store or --server, not both")
+    one_of_store_and_server(store, server)
     with problems_as_exit_status(as_json):
-        request = _read(file)
+        request = with_calibration(_read(file), calibration)
         with ProgressLine(_stderr()) as progress:
             if server:
                 from service.client import Client
@@ -133,15 +136,26 @@ def plan(
 
 
 @app.command()
-def evaluate(file: File, as_json: AsJson = False, server: ServerUrl = None) -> None:
+def evaluate(
+    file: File,
+    as_json: AsJson = False,
+    calibration: CalibrationName = None,
+    store: StoreUrl = None,
+    server: ServerUrl = None,
+) -> None:
     """Say how long a given layout and policy take, and whether they fit."""
+    one_of_store_and_server(store, server)
     with problems_as_exit_status(as_json):
-        request = _read(file)
+        request = with_calibration(_read(file), calibration)
         if server:
             from service.client import Client
 
             with Client(server) as client:
                 answer = client.evaluate(request)
+        elif store:
+            from service.local import evaluate_with_store
+
+            answer = evaluate_with_store(request, store)
         else:
             from service.console.standard_output import kept_for_answers
             from solver import planner
@@ -179,8 +193,7 @@ def batch(
     from service.batches.summary import summary as markdown
     from service.console.progress import CountLine
 
-    if store and server:
-        raise typer.BadParameter("give --store or --server, not both")
+    one_of_store_and_server(store, server)
     with problems_as_exit_status(False):
         text = read_file(file)
         with CountLine(_stderr()) as progress:

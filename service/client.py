@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from service.batches.documents import BatchDocument, BatchRequest, CaseStatus
 from service.clusters import ClusterDocument, ClusterImport, ClusterList
 from service.documents import (
+    CalibrationList,
     DeviceList,
     Health,
     ModelList,
@@ -26,6 +27,8 @@ from service.documents import (
     StudyDocument,
 )
 from service.problems import MEDIA_TYPE, Problem, ProblemError
+from solver.calibrate.measured import RunsToFit
+from solver.calibrations import Calibration
 from solver.plan import Evaluation, Status
 from solver.request import PlanRequest
 
@@ -146,6 +149,19 @@ class Client:
     def cluster(self, name: str) -> ClusterDocument:
         """The stored cluster of that name, with every node."""
         return self._run(_get(f"/v1/clusters/{name}", ClusterDocument))
+
+    def calibrate(self, runs: RunsToFit | Mapping[str, Any]) -> Calibration:
+        """Fit a calibration to measured runs; the service keeps it."""
+        return self._run(_post("/v1/calibrations", Calibration, _body(runs)))
+
+    def calibrations(self, *, limit: int = 100) -> CalibrationList:
+        """The calibrations that were fitted there, newest first."""
+        return self._run(_get("/v1/calibrations", CalibrationList, {"limit": limit}))
+
+    def calibration(self, name: str, version: str | None = None) -> Calibration:
+        """The calibration of that name: the newest, or that version."""
+        path = f"/v1/calibrations/{name}" + (f"/{version}" if version else "")
+        return self._run(_get(path, Calibration))
 
     def models(self) -> ModelList:
         """The catalogue of models."""
@@ -269,6 +285,19 @@ class AsyncClient:
     async def cluster(self, name: str) -> ClusterDocument:
         """The stored cluster of that name, with every node."""
         return await self._run(_get(f"/v1/clusters/{name}", ClusterDocument))
+
+    async def calibrate(self, runs: RunsToFit | Mapping[str, Any]) -> Calibration:
+        """Fit a calibration to measured runs; the service keeps it."""
+        return await self._run(_post("/v1/calibrations", Calibration, _body(runs)))
+
+    async def calibrations(self, *, limit: int = 100) -> CalibrationList:
+        """The calibrations that were fitted there, newest first."""
+        return await self._run(_get("/v1/calibrations", CalibrationList, {"limit": limit}))
+
+    async def calibration(self, name: str, version: str | None = None) -> Calibration:
+        """The calibration of that name: the newest, or that version."""
+        path = f"/v1/calibrations/{name}" + (f"/{version}" if version else "")
+        return await self._run(_get(path, Calibration))
 
     async def models(self) -> ModelList:
         """The catalogue of models."""
@@ -398,7 +427,10 @@ def _with_key(key: str | None, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _body(request: BaseModel | Mapping[str, Any]) -> Mapping[str, Any]:
-    return request.model_dump(mode="json") if isinstance(request, BaseModel) else request
+    """What was left out stays out: Megatron-LM's flags may fill it."""
+    if isinstance(request, BaseModel):
+        return request.model_dump(mode="json", exclude_unset=True)
+    return request
 
 
 def _follow(plan_id: str) -> dict[str, Any]:

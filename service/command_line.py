@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from service.problems import Problem
+    from solver.request import PlanRequest
 
 INFEASIBLE = NOT_AS_EXPECTED = 1
 BAD_REQUEST, FAILED = 2, 3
@@ -26,6 +27,15 @@ ServerUrl = Annotated[
 StoreUrl = Annotated[
     str | None,
     typer.Option("--store", metavar="URL", help="Look in, and add to, this database."),
+]
+CalibrationName = Annotated[
+    str | None,
+    typer.Option(
+        "--calibration",
+        metavar="NAME",
+        help="Use it: a name (NAME@VERSION for an older one) at --store or --server, or a file of "
+        "`calibrate --output`.",
+    ),
 ]
 PlanName = Annotated[str, typer.Argument(metavar="PLAN", help="A plan's JSON file, or its id.")]
 RequestFile = Annotated[
@@ -47,6 +57,31 @@ def read_file(file: str) -> bytes:
         raise ProblemError(
             problem(400, "no-input", "The file cannot be read", f"{file}: {error.strerror}.")
         ) from None
+
+
+def one_of_store_and_server(store: str | None, server: str | None) -> None:
+    """Refuse both at once."""
+    if store and server:
+        raise typer.BadParameter("give --store or --server, not both")
+
+
+def with_calibration(request: PlanRequest, named: str | None) -> PlanRequest:
+    """The request with the calibration of ``--calibration`` in the place of its own.
+
+    Raises:
+        ProblemError: It is a file that cannot be read, or holds none.
+    """
+    if named is None:
+        return request
+    from service.reading import parse, validate
+    from solver.calibrations import Calibration
+
+    if Path(named).suffix == ".json":
+        calibration = validate(Calibration, parse(read_file(named)))
+    else:
+        name, _, version = named.partition("@")
+        calibration = validate(Calibration, {"name": name, "version": version or None})
+    return request.model_copy(update={"calibration": calibration})
 
 
 def show(shown: RenderableType) -> None:

@@ -9,14 +9,15 @@ from pydantic import BaseModel
 
 from service import bodies, prefer, reading
 from service.context import intake_of, resolved, settings_of
+from service.jobs.intake import Asked
 from service.jobs.study import Study
 from service.problems import ProblemError, problem
 from service.store.plans import StoredPlan
 
-Asked = TypeVar("Asked", bound=BaseModel)
+Body = TypeVar("Body", bound=BaseModel)
 
 
-async def accepted(request: Request, kind: str, model: type[Asked]) -> Response:
+async def accepted(request: Request, kind: str, model: type[Body]) -> Response:
     """Accept the body as a job of a kind: 202, or 200 once it is done.
 
     Raises:
@@ -36,7 +37,7 @@ async def accepted(request: Request, kind: str, model: type[Asked]) -> Response:
     )
 
 
-async def answered(request: Request, kind: str, model: type[Asked]) -> Response:
+async def answered(request: Request, kind: str, model: type[Body]) -> Response:
     """Answer the body directly.
 
     Raises:
@@ -69,11 +70,12 @@ async def read_study(request: Request, kind: str, study_id: str) -> tuple[str, b
     return _text(stored, progress), stored.answer is not None
 
 
-async def _study(request: Request, kind: str, model: type[Asked]) -> Study:
+async def _study(request: Request, kind: str, model: type[Body]) -> Study:
     settings = settings_of(request)
     body = await bodies.read_body(request, settings.max_body_bytes, settings.body_seconds)
     whole = reading.validate(model, reading.parse(body))
     job = await resolved(request, whole.job)  # type: ignore[attr-defined]
+    job = (await intake_of(request).known(Asked(job))).request
     return Study(request=job, of_kind=kind, whole=whole.model_copy(update={"job": job}))
 
 

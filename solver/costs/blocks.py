@@ -116,8 +116,8 @@ class Builder:
         The loss works on fp32 logits and keeps their softmax: 4 s b h / t (1 + v / h) bytes with
         the norm's and the head's inputs (Korthikanti et al. 2022, section 4.3;
         Megatron-LM, core/tensor_parallel/cross_entropy.py). Forward casts, finds maxima,
-        exponentiates, sums and divides; backward subtracts and casts: about 60 and 40% of the
-        traffic; three values per token are summed over the vocabulary's ranks. The compiled form
+        exponentiates, sums and divides; backward subtracts and casts; three values per token are
+        summed over the vocabulary's ranks. The compiled form
         (core/fusions/fused_cross_entropy.py) does not exponentiate in place.
         """
         graph, shard = self._graph(), self.shard
@@ -204,12 +204,13 @@ class Builder:
         )
         traffic = machine.calibration.software.loss_bytes * size
         sums = 3 * all_reduce(4.0 * shard.tokens, shard.tensor, machine.links)
-        forward = machine.stream(0.6 * traffic) + sums
+        share = machine.calibration.software.loss_forward
+        forward = machine.stream(share * traffic) + sums
         graph.compute(
             "loss",
             (logits,),
             forward,
-            machine.stream(0.4 * traffic),
+            machine.stream((1.0 - share) * traffic),
             4.0 * size,
             ("loss",),
             forward_bytes=4.0 * size if self.implementation.fused_loss else 0.0,
@@ -259,7 +260,7 @@ class Builder:
         deferred: float = 0.0,
     ) -> Block:
         """Close a block: host-bound times, moving weights and boundaries, states and memory."""
-        ops = host_bound(graph.ops, self.machine.calibration.software.host_seconds)
+        ops = host_bound(graph.ops, self.machine.calibration.software)
         x_bytes = self.boundary_bytes() if input_bytes is None else input_bytes
         ops = with_weight_gradients(ops, x_bytes)
         moved, held = sharded_weights(graph, ops, parameters.total)

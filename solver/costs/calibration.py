@@ -34,6 +34,7 @@ class DeviceEfficiency:
     ``multiprocessors``: what a wave of tiles fills. ``matmul_depth``: the inner size at which a
     matrix product reaches half its rate (prologue and epilogue of the tile). ``weight_gradient``:
     rate of a product that accumulates into fp32 gradients, relative to the others.
+    ``tile_exponent``: the rate of an output tile falls with this power of its size.
     ``attention_sequence``: the length at which fused attention reaches half its rate.
     ``unaligned_fraction``: rate of batched products whose rows tensor cores cannot take.
     ``card_sharing``: what groups get of cards that devices share (see ``Links``).
@@ -46,6 +47,7 @@ class DeviceEfficiency:
     matmul_depth: float
     weight_gradient: float
     wave_loss: float
+    tile_exponent: float
     grouped_fraction: float
     attention_forward_fraction: float
     attention_backward_fraction: float
@@ -74,7 +76,8 @@ class SoftwareEfficiency:
     relative to one fused pass. ``pointwise_seconds``: time of such an op however small, for it is
     several kernels with gaps between them. ``fused_activation``: gate and product in one kernel.
     ``host_seconds``: time the host needs per op it launches; a block whose kernels are shorter
-    waits for it. ``tensor_parallel_overlap``, ``context_parallel_overlap``: share of these
+    waits for it; ``host_sharpness``: how sharply the one takes over from the other.
+    ``tensor_parallel_overlap``, ``context_parallel_overlap``: share of these
     collectives hidden under products and attention. ``gradient_overlap``: share of a stage's last
     backward that can hide its gradient reduction; ``gather_overlap`` likewise for weights.
     ``overlap_slowdown``: how much longer compute takes while a collective runs beside it.
@@ -88,7 +91,8 @@ class SoftwareEfficiency:
     rank with the end of the sequence computes whole blocks.
     ``whole_sends``: tensor-parallel ranks each send the whole boundary tensor, not their part.
     ``send_occupancy``: share of a boundary tensor's send that keeps a stage from computing.
-    ``loss_bytes``: memory traffic of the cross entropy per logit, forward and backward.
+    ``loss_bytes``: memory traffic of the cross entropy per logit, forward and backward;
+    ``loss_forward``: the forward's share of it.
     ``grouped_streams``: products of experts that run side by side.
     """
 
@@ -98,6 +102,7 @@ class SoftwareEfficiency:
     pointwise_seconds: float
     fused_activation: bool
     host_seconds: float
+    host_sharpness: float
     tensor_parallel_overlap: float
     context_parallel_overlap: float
     gradient_overlap: float
@@ -113,6 +118,7 @@ class SoftwareEfficiency:
     whole_sends: bool
     send_occupancy: float
     loss_bytes: float
+    loss_forward: float
     grouped_streams: float
 
 

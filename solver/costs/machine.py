@@ -107,13 +107,14 @@ def _product(
     fraction = device.matmul_fraction_fp8 if fp8 else device.matmul_fraction
     peak = machine.peak_fp8 if fp8 else machine.peak
     rate = peak * fraction * software.matmul_scale / device.multiprocessors
+    largest = _TILES[0][0] * _TILES[0][1]
     best = math.inf
     for rows, columns in _TILES:
         tiles = math.ceil(m / rows) * math.ceil(n / columns) * batch
         waves = tiles / device.multiprocessors
         waves += device.wave_loss * (math.ceil(waves) - waves)
         # Smaller tiles re-read their operands more often and reach a lower rate.
-        small = min(1.0, (rows * columns / (128 * 256)) ** 0.25)
+        small = min(1.0, (rows * columns / largest) ** device.tile_exponent)
         work = 2.0 * rows * columns * (k + device.matmul_depth)
         best = min(best, waves * work / (rate * small))
     element = 1.0 if fp8 else 2.0

@@ -7,19 +7,21 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from solver.cluster.collectives import all_gather, all_reduce, reduce_scatter
+from solver.costs.calibration import SoftwareEfficiency
 from solver.costs.graph import ELEMENT, Graph
 from solver.costs.pipeline import Account, Op, OpKind
 
 
-def host_bound(ops: list[Op], seconds: float) -> tuple[Op, ...]:
+def host_bound(ops: list[Op], software: SoftwareEfficiency) -> tuple[Op, ...]:
     """Ops of a block that cannot run faster than the host launches them.
 
     The host runs ahead of the device, so the bound holds for the block as a whole. Near the bound
     the device waits for some launches and the host for some kernels: a smooth maximum.
     """
-    host = seconds * len(ops)
-    forward = _slower(sum(op.forward_seconds for op in ops), host)
-    backward = _slower(sum(op.backward_seconds for op in ops), host)
+    host = software.host_seconds * len(ops)
+    sharpness = software.host_sharpness
+    forward = _slower(sum(op.forward_seconds for op in ops), host, sharpness)
+    backward = _slower(sum(op.backward_seconds for op in ops), host, sharpness)
     return tuple(
         replace(
             op,
@@ -30,15 +32,11 @@ def host_bound(ops: list[Op], seconds: float) -> tuple[Op, ...]:
     )
 
 
-def _slower(device: float, host: float) -> float:
+def _slower(device: float, host: float, sharpness: float) -> float:
     """By how much ``host`` seconds of launches stretch ``device`` seconds of kernels."""
     if device == 0.0:
         return 1.0
-    return math.pow(1.0 + math.pow(host / device, _SHARPNESS), 1.0 / _SHARPNESS)
-
-
-_SHARPNESS = 4.0
-"""Exponent of the smooth maximum: 19% above the larger where both are equal, 2% at half."""
+    return math.pow(1.0 + math.pow(host / device, sharpness), 1.0 / sharpness)
 
 
 def sharded_weights(

@@ -9,7 +9,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.app import create_app
+from service.client import Client
+from service.problems import ProblemError
 from service.settings import Settings
+from solver.calibrate.measured import RunsToFit
 from tests.solver.calibrate.samples import request, runs
 
 
@@ -113,3 +116,39 @@ def test_a_run_at_fault_is_named(service: TestClient) -> None:
     answer = service.post("/v1/calibrations", json=asked)
     assert answer.status_code == 422
     assert answer.json()["field"] == "runs[2].request.layout.tensor_parallel"
+
+
+def job(calibration: dict[str, Any] | None) -> dict[str, Any]:
+    asked = {**request(2, 4096, 1), "recompute": {"policy": "none"}}
+    named = {} if calibration is None else {"calibration": calibration}
+    return {"job": {**asked, **named}, "nodes": {"minimum": 1, "maximum": 1}}
+
+
+def test_what_schedulers_ask_names_it_too(service: TestClient, kept: dict[str, Any]) -> None:
+    wait = {"Prefer": "wait=30"}
+    content = {name: kept[name] for name in ("name", "version", "device", "values", "software")}
+    named, inline, plain = (
+        service.post("/v1/capacity", json=job(calibration), headers=wait).json()
+        for calibration in ({"name": "ours"}, content | {"band": kept["band"]}, None)
+    )
+    seconds = [
+        answer["curves"][0]["points"][0]["iteration_seconds"] for answer in (named, inline, plain)
+    ]
+    assert named["id"] == inline["id"] != plain["id"]
+    assert seconds[0] == seconds[1] != seconds[2]
+
+
+def test_what_schedulers_ask_cannot_name_one_that_is_not_there(service: TestClient) -> None:
+    answer = service.post("/v1/capacity", json=job({"name": "nobody"}))
+    assert answer.status_code == 422
+    assert answer.json()["field"] == "calibration.name"
+
+
+def test_the_client_fits_lists_and_reads_them(service: TestClient, kept: dict[str, Any]) -> None:
+    with Client("http://testserver", transport=service._transport) as client:
+        again = client.calibrate(RunsToFit(name="ours", runs=runs()[:3]))
+        assert again.version == kept["version"]
+        assert [one.name for one in client.calibrations().calibrations] == ["ours"]
+        assert client.calibration("ours") == client.calibration("ours", again.version) == again
+        with pytest.raises(ProblemError, match="nobody"):
+            client.calibration("nobody")
