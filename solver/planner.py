@@ -63,14 +63,16 @@ def plan(
     if asked.target is None:
         outcome, unrestricted = _searched(request, asked, free, progress), None
     else:
+        free_asked = question(request.model_copy(update={"target": None}), to_plan=True)
         both = restricted_search(
             asked.families,
-            question(request.model_copy(update={"target": None}), to_plan=True).families,
+            free_asked.families,
             asked.costs,
             regimes_of(asked),
             free,
             relative_gap=request.solver.relative_gap,
             time_limit_seconds=request.solver.time_limit_seconds,
+            rough=free_asked.rough,
             progress=progress,
         )
         outcome, unrestricted = both.found, both.free
@@ -92,6 +94,7 @@ def _searched(
         relative_gap=request.solver.relative_gap,
         time_limit_seconds=request.solver.time_limit_seconds,
         inputs_kept=asked.request.recompute.policy is not Policy.UNIFORM,
+        rough=asked.rough,
         progress=progress,
     )
 

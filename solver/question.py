@@ -8,13 +8,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pydantic import JsonValue
 
 from solver.calibrations import Calibration
 from solver.cluster.cluster import Cluster, FabricBasis, cluster_from_request, memory_capacity
+from solver.costs.asymptote import asymptotic
 from solver.costs.calibration import (
     Efficiencies,
+    calibration,
     own_calibration,
     shipped,
     software_of,
@@ -42,7 +45,8 @@ from solver.request import (
     StageDevice,
 )
 from solver.schedules import Schedule
-from solver.search.bound import FamilyBounds
+from solver.search.family_bounds import Members, may_fit
+from solver.search.rough import RoughTotals
 from solver.targets.registry import target_named
 from solver.targets.target import Target
 from solver.workload.architecture import Architecture, MixtureOfExperts
@@ -75,7 +79,8 @@ class Question:
     says of the run. ``work``
     gives what utilisation is measured against, or None for a profile. ``contents``: blocks on each
     stage where the model comes with its own split. ``target``: the framework that is to run it.
-    ``calibrated``: None for a profile, which states its own seconds.
+    ``calibrated``: None for a profile, which states its own seconds. ``rough``: what the families
+    of a plan come to at least; None where their costs are at hand.
     """
 
     request: PlanRequest
@@ -88,6 +93,7 @@ class Question:
     notes: list[str] = field(default_factory=list)
     families: tuple[Family, ...] = ()
     calibrated: Calibrated | None = None
+    rough: RoughTotals | None = None
 
     @property
     def some_layout(self) -> Layout:
@@ -276,14 +282,15 @@ def _of_architecture(
 
     of_plan: tuple[Family, ...] = ()
     of_evaluation: tuple[Layout, ...] = ()
+    rough: RoughTotals | None = None
     if to_plan:
-        sparse = has_experts(model)
         kept = request.recompute.policy is not Policy.UNIFORM
+        without_latencies = asymptotic(own or partial(calibration, cluster.device.name))
+        rough = RoughTotals(lambda layout: costs(layout, without_latencies))
 
         def fits(family: Family) -> bool:
-            if not sparse:
-                return True  # families are few enough to be looked at one by one
-            return bool(FamilyBounds(family, costs(family.exemplar), kept).fits.any())
+            totals = rough.of(family)
+            return totals is None or bool(may_fit(Members(family), totals, kept).any())
 
         alike = stages_that_cost_alike(training)
         of_plan = families(request.layout, model, cluster, training, alike, usual_ranks, fits)
@@ -296,6 +303,7 @@ def _of_architecture(
         costs=costs,
         work=lambda layout: work(model, cluster, training, layout),
         notes=[*cluster.notes, *_fabric_notes(request, cluster)],
+        rough=rough,
         calibrated=Calibrated(
             used,
             cluster.device.name,

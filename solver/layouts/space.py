@@ -99,7 +99,9 @@ class Family:
             zip(self.data.tolist(), (self.pipeline == 1).tolist(), strict=True)
         ):
             if key not in known:
-                known[key] = len(self.variants(position))
+                member = self.member(position)
+                groups = sum(len(self._groups(member, zero)) for zero in self.zero_stages)
+                known[key] = len(self._orders(member)) * groups
             found[position] = known[key]
         return found
 

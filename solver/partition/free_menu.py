@@ -124,7 +124,12 @@ class FreeMenu(Menu):
         absent = ~np.isfinite(self._least)
         working = np.where((counts > 0) @ absent, math.inf, self._values + self._reserved)
         kept = counts @ np.where(absent, 0.0, self._least)
-        return np.stack([states + (flight * kept + working).min(axis=1) for flight in in_flight])
+        needed, held = np.empty((len(in_flight), len(counts))), np.empty_like(kept)
+        for row, flight in enumerate(in_flight):
+            np.multiply(kept, flight, out=held)
+            held += working
+            held.min(axis=1, out=needed[row])
+        return np.asarray(needed + states)
 
     def _room(
         self,

@@ -94,9 +94,19 @@ def _has_windows(costs: PipelineCosts) -> bool:
     )
 
 
-@lru_cache(maxsize=256)
 def best_frontier(block: Block) -> Frontier:
-    """The frontier of a block, made once."""
+    """The frontier of a block, made once for all that differ in nothing it depends on.
+
+    An op that reads nothing in its backward, and whose tensor nobody reads, plays no part: what
+    moves weights, or waits for sends, and so differs from layout to layout.
+    """
+    read = {name for op in block.ops for name in (*op.inputs, *op.backward_reads)}
+    ops = tuple(op for op in block.ops if op.name in read or op.backward_reads)
+    return _frontier(Block(block.name, ops, block.input_bytes))
+
+
+@lru_cache(maxsize=256)
+def _frontier(block: Block) -> Frontier:
     return frontier(block)
 
 

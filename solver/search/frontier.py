@@ -1,7 +1,9 @@
 """The layouts of all families that were not looked at one by one, and what is proved of them.
 
-A family of many members is bounded as a whole, from the costs of its exemplar. Its members leave in
-the order of their bounds, when it is their turn; what stays is counted and bounded here.
+A family of many members is bounded as a whole: first without costs of its own (``rough.py``), when
+it is its turn from the costs of its exemplar, then with what its memory asks it to recompute. Its
+members leave in the order of their bounds, when it is their turn; what stays is counted and bounded
+here.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import IntEnum
 from heapq import heapify, heappop, heapreplace
 
 import numpy as np
@@ -17,8 +20,11 @@ from solver.costs.pipeline import PipelineCosts
 from solver.layouts import Layout
 from solver.layouts.space import Family
 from solver.recompute.frontier import Frontier as Choices
-from solver.search.bound import OWN_PATHS_KNOWN, Bools, FamilyBounds, Index
+from solver.search.bound import OWN_PATHS_KNOWN
+from solver.search.family_bounds import FamilyBounds, Index, Members
 from solver.search.outcome import Stage
+from solver.search.rough import RoughTotals
+from solver.search.totals import Bools, Floats, Totals
 
 SHARED_FIELDS = (
     "tensor_parallel",
@@ -35,17 +41,32 @@ ALIKE = 2
 """Members that differ in chunks and schedule only of which estimates propose the best."""
 
 
+class _Tightness(IntEnum):
+    """What a family's bounds come from."""
+
+    ROUGH = 0
+    EXEMPLAR = 1
+    RECOMPUTE = 2
+
+
 @dataclass(eq=False)
 class _Group:
     """A family with its bounds; ``left`` says which members have not been taken."""
 
     family: Family
-    costs: PipelineCosts
+    members: Members
     bounds: FamilyBounds
     counts: Index
     left: Bools
+    apart: Bools
+    tightness: _Tightness
+    costs: PipelineCosts | None = None
     queue: list[int] = field(default_factory=list)
-    refined: bool = False
+
+    @property
+    def fits(self) -> Bools:
+        """Members left whose memory might suffice."""
+        return np.asarray(self.left & self.bounds.fits)
 
 
 class Frontier:
@@ -62,46 +83,68 @@ class Frontier:
         floor_seconds: float,
         choices_of: Callable[[Layout, PipelineCosts], tuple[Choices, ...] | None],
         inputs_kept: bool,
+        rough: RoughTotals | None = None,
     ) -> None:
-        self._choices_of = choices_of
+        self._costs_of, self._choices_of = costs_of, choices_of
+        self._floor, self._inputs_kept = floor_seconds, inputs_kept
         self._groups: list[_Group] = []
         self.considered = 0
         for family in families:
-            costs = costs_of(family.exemplar)
-            bounds = FamilyBounds(family, costs, inputs_kept)
-            bounds.work = np.maximum(bounds.work, floor_seconds)
-            bounds.bubble = np.maximum(bounds.bubble, floor_seconds)
             counts = family.counts()
-            left = counts > 0
             self.considered += int(counts.sum())
-            self._groups.append(_Group(family, costs, bounds, counts, left))
-        self._shared = sum(int(_apart(group.family).sum()) for group in self._groups)
+            totals = None if rough is None else rough.of(family)
+            costs = None
+            if totals is None:
+                costs = costs_of(family.exemplar)
+                totals = Totals.of(costs)
+            members = Members(family)
+            group = _Group(
+                family=family,
+                members=members,
+                bounds=self._bounds(members, totals),
+                counts=counts,
+                left=counts > 0,
+                apart=_apart(family),
+                tightness=_Tightness.ROUGH if costs is None else _Tightness.EXEMPLAR,
+                costs=costs,
+            )
+            self._groups.append(group)
+        self._shared = sum(int(group.apart.sum()) for group in self._groups)
         self._few = 0
         self._heap: list[tuple[float, int]] = []
+
+    def _bounds(self, members: Members, totals: Totals) -> FamilyBounds:
+        bounds = FamilyBounds(members, totals, self._inputs_kept)
+        bounds.work = np.maximum(bounds.work, self._floor)
+        bounds.bubble = np.maximum(bounds.bubble, self._floor)
+        return bounds
 
     def begin(self, few: int) -> None:
         """Queue the members by their bounds, those that share devices only if they are few."""
         self._few = few
-        everything = self._shared <= few
         for number, group in enumerate(self._groups):
-            mask = group.left & group.bounds.fits
-            if not everything:
-                mask &= ~_apart(group.family)
-            group.queue = np.flatnonzero(mask).tolist()
-            self._sort(group)
+            if self._shared <= few:
+                group.apart = np.zeros_like(group.apart)
+            self._queue(group)
             if group.queue:
                 self._heap.append((self._next(group), number))
         heapify(self._heap)
 
     @staticmethod
-    def _sort(group: _Group) -> None:
-        """The member of least bound last, of equals the first one."""
+    def _queue(group: _Group) -> None:
+        """The members that are taken by bound: that of least bound last, of equals the first."""
         bounds = group.bounds.bubble
+        group.queue = np.flatnonzero(group.fits & ~group.apart).tolist()
         group.queue.sort(key=lambda place: (-bounds[place], -place))
 
-    def _refine(self, group: _Group) -> None:
-        """Add what memory asks a family to recompute to its bounds."""
-        group.refined = True
+    def _tighten(self, group: _Group) -> None:
+        """Bounds from the exemplar's own costs, or if these are known, from what memory asks."""
+        if group.costs is None:
+            group.costs = self._costs_of(group.family.exemplar)
+            group.bounds = self._bounds(group.members, Totals.of(group.costs))
+            group.tightness = _Tightness.EXEMPLAR
+            return
+        group.tightness = _Tightness.RECOMPUTE
         choices = self._choices_of(group.family.exemplar, group.costs)
         if choices is not None:
             group.bounds.add_recompute(choices)
@@ -109,10 +152,17 @@ class Frontier:
     @property
     def bound(self) -> float:
         """Least bound of the queued members."""
-        while self._heap and not (group := self._groups[self._heap[0][1]]).refined:
-            self._refine(group)
-            self._sort(group)
-            heapreplace(self._heap, (self._next(group), self._heap[0][1]))
+        while self._heap:
+            number = self._heap[0][1]
+            group = self._groups[number]
+            if group.tightness is _Tightness.RECOMPUTE:
+                break
+            self._tighten(group)
+            self._queue(group)
+            if group.queue:
+                heapreplace(self._heap, (self._next(group), number))
+            else:
+                heappop(self._heap)
         return self._heap[0][0] if self._heap else np.inf
 
     def take(self) -> tuple[Family, int, float, tuple[int, int]]:
@@ -128,15 +178,24 @@ class Frontier:
         return group.family, place, bound, (number, place)
 
     def estimates(self) -> tuple[float, float]:
-        """The least estimate of the queued members, and of those that are not."""
+        """The least estimate of the queued members, and of those that share devices if these are
+        not queued.
+        """
         least = [np.inf, np.inf]
+        if self._shared <= self._few:
+            return 0.0, np.inf
         for group in self._groups:
-            fits = group.left & group.bounds.fits
-            apart = _apart(group.family) & (self._shared > self._few)
-            for which, mask in enumerate((fits & ~apart, fits & apart)):
-                found = float(group.bounds.estimate[mask].min(initial=np.inf))
-                least[which] = min(least[which], found)
+            for which, mask in enumerate((group.fits & ~group.apart, group.fits & group.apart)):
+                if mask.any():
+                    found = float(self._estimate(group)[mask].min())
+                    least[which] = min(least[which], found)
         return least[0], least[1]
+
+    def _estimate(self, group: _Group) -> Floats:
+        if group.costs is None:
+            self._tighten(group)
+            assert group.costs is not None
+        return group.bounds.estimate(group.costs)
 
     def promising(
         self, most: int, best: float
@@ -150,12 +209,12 @@ class Frontier:
         if self._shared <= self._few:
             return []
         for number, group in enumerate(self._groups):
-            bounds = group.bounds
-            mask = group.left & bounds.fits & _apart(group.family)
-            mask &= bounds.estimate < best
+            if not (group.fits & group.apart).any():
+                continue
+            estimate = self._estimate(group)
+            mask = group.fits & group.apart & (estimate < best)
             found += [
-                (float(bounds.estimate[place]), number, place)
-                for place in np.flatnonzero(mask).tolist()
+                (float(estimate[place]), number, place) for place in np.flatnonzero(mask).tolist()
             ]
         taken: list[tuple[Family, int, float, tuple[int, int], float]] = []
         near: Counter[tuple[int, int, str]] = Counter()
@@ -187,10 +246,11 @@ class Frontier:
         infeasible = unfinished = 0
         least = by_bound = np.inf
         for group in self._groups:
-            bounds, counts, left = group.bounds, group.counts, group.left
-            fits = left & bounds.fits
-            if not group.refined and (bounds.bubble[fits] < limit).any():
-                self._refine(group)
+            while group.tightness is not _Tightness.RECOMPUTE and (
+                (group.bounds.bubble[group.fits] < limit).any()
+            ):
+                self._tighten(group)
+            bounds, counts, left, fits = group.bounds, group.counts, group.left, group.fits
             infeasible += int(counts[left & ~bounds.fits].sum())
             work = fits & (bounds.work >= limit)
             bubble = fits & ~work & (bounds.bubble >= limit)
@@ -198,15 +258,15 @@ class Frontier:
             pruned[Stage.BUBBLE] += int(counts[bubble].sum())
             unfinished += int(counts[fits & ~work & ~bubble].sum())
             least = min(least, float(bounds.bubble[fits].min(initial=np.inf)))
-            own = fits if self._shared <= self._few else fits & ~_apart(group.family)
-            by_bound = min(by_bound, float(bounds.bubble[own].min(initial=np.inf)))
+            own = bounds.bubble[fits & ~group.apart]
+            by_bound = min(by_bound, float(own.min(initial=np.inf)))
         return pruned, infeasible, unfinished, (least, by_bound)
 
     def least(self) -> Iterator[tuple[str, int | str | bool, float]]:
         """The least bound of the members left, for every field and value."""
         found: dict[tuple[str, int | str | bool], float] = defaultdict(lambda: np.inf)
         for group in self._groups:
-            fits = group.left & group.bounds.fits
+            fits = group.fits
             if not fits.any():
                 continue
             bound = group.bounds.bubble[fits]
@@ -231,8 +291,7 @@ class Frontier:
         found = []
         for number, group in enumerate(self._groups):
             bound = group.bounds.bubble
-            apart = _apart(group.family) & (self._shared > self._few)
-            places = np.flatnonzero(group.left & group.bounds.fits & ~apart)
+            places = np.flatnonzero(group.fits & ~group.apart)
             best = places[np.argsort(bound[places], kind="stable")[:most]]
             found += [(float(bound[place]), number, place) for place in best.tolist()]
         return [

@@ -15,6 +15,7 @@ from solver.costs.pipeline import PipelineCosts
 from solver.layouts import Family, Layout
 from solver.progress import Progress
 from solver.search.outcome import Outcome
+from solver.search.rough import RoughTotals
 from solver.search.search import Regimes, search
 
 FREE_SHARE = 0.5
@@ -43,6 +44,7 @@ def restricted_search(
     *,
     relative_gap: float,
     time_limit_seconds: float,
+    rough: RoughTotals | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Restricted:
     """The fastest plan that a framework can run, and the fastest of all.
@@ -55,6 +57,7 @@ def restricted_search(
         free_regimes_of: The request's own recompute policy.
         relative_gap: Of each search.
         time_limit_seconds: Of both together.
+        rough: As ``search``.
         progress: Told of every layout that is begun, in both.
     """
     started = time.monotonic()
@@ -65,6 +68,7 @@ def restricted_search(
         free_regimes_of,
         relative_gap=relative_gap,
         time_limit_seconds=FREE_SHARE * time_limit_seconds,
+        rough=rough,
         progress=progress,
     )
     floor = free.lower_bound if free.found is not None else 0.0

@@ -38,6 +38,7 @@ from solver.schedules import Schedule, Work, make_schedule, recomputing_ahead, s
 from solver.search.bound import bubble_bound, quick_bound
 from solver.search.frontier import SHARED_FIELDS, Frontier
 from solver.search.outcome import Found, Loser, Outcome, Stage
+from solver.search.rough import RoughTotals
 from solver.search.variants import gain, no_better
 
 __all__ = ["Found", "Loser", "Outcome", "one_regime", "search"]
@@ -71,6 +72,7 @@ def search(
     floor_seconds: float = 0.0,
     ceiling_seconds: float = math.inf,
     inputs_kept: bool = True,
+    rough: RoughTotals | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Outcome:
     """The fastest plan over all layouts, their regimes, recompute choices and partitions.
@@ -79,11 +81,12 @@ def search(
     first is the one that needs least memory. ``floor_seconds``: what no plan is below, as far as it
     is known beforehand; the search ends where it is reached. ``ceiling_seconds``: a plan as slow as
     that is of no use, as one is known; where nothing is faster, nothing is found.
-    ``inputs_kept``: every layer keeps its input, whatever the regime.
+    ``inputs_kept``: every layer keeps its input, whatever the regime. ``rough``: what families come
+    to at least before their costs are known; None: all costs are asked for at once.
     """
-    limits = (relative_gap, time_limit_seconds, floor_seconds)
-    options = (ceiling_seconds, inputs_kept, progress)
-    return _Search(families, costs_of, regimes_of, *limits, *options).run()
+    limits = (relative_gap, time_limit_seconds, floor_seconds, ceiling_seconds)
+    asked = (families, costs_of, regimes_of)
+    return _Search(*asked, *limits, inputs_kept, rough, progress).run()
 
 
 class _End(IntEnum):
@@ -142,13 +145,15 @@ class _Search:
         floor_seconds: float,
         ceiling_seconds: float,
         inputs_kept: bool,
+        rough: RoughTotals | None,
         progress: Callable[[Progress], None] | None,
     ) -> None:
         self._costs_of, self._regimes_of = costs_of, regimes_of
         self._ceiling = ceiling_seconds
         self._relative_gap, self._floor, self._tell = relative_gap, floor_seconds, progress
         self._deadline = time.monotonic() + time_limit_seconds
-        self._frontier = Frontier(families, costs_of, floor_seconds, self._choices, inputs_kept)
+        limits = (floor_seconds, self._choices, inputs_kept, rough)
+        self._frontier = Frontier(families, costs_of, *limits)
         self._frontier.begin(FEW)
         self._open: list[_Open] = []
         self._heads: list[_Head] = []
