@@ -10,10 +10,11 @@ import torch
 
 from profiler import blocks
 from profiler.clock import Clock
+from profiler.collectives import Collectives
 from profiler.laid import Laid, Setting
 from profiler.measure import measured_ops
 from solver.costs.reserve import reserved_bytes
-from solver.costs.sharding import Sharding, sharding
+from solver.costs.sharding import sharding
 from solver.costs.states import Parameters, states
 from solver.errors import BadRequest
 from solver.layouts.layout import Layout
@@ -45,6 +46,7 @@ class Asked:
     ``layers``: how many the planned model has; the architecture's own number if None.
     ``data_parallel``: replicas over which ZeRO 1 shards the optimizer's state.
     ``memory_bytes``: of one device; what it has, less the reserve, if None.
+    ``collectives``: a catalogue device, whose links' seconds stand for those of the collectives.
     """
 
     architecture: Architecture
@@ -59,6 +61,7 @@ class Asked:
     precision: Precision = Precision.BF16
     memory_bytes: float | None = None
     send_seconds: float = 0.0
+    collectives: str | None = None
     device: str | None = None
     repeats: int = 10
 
@@ -79,8 +82,14 @@ def profiled(asked: Asked, on_block: OnBlock = lambda _: None) -> Measured:
     """
     setting = _setting(asked)
     clock = Clock(setting.device)
-    training, shard = _training(asked), _shard(asked)
+    training, layout = _training(asked), _layout(asked)
+    shard = sharding(training, layout, asked.tensor_parallel)
     architecture = asked.architecture
+    collectives = (
+        Collectives({})
+        if asked.collectives is None
+        else Collectives.of(architecture, training, layout, asked.collectives)
+    )
     hidden = blocks.hidden_states(setting)
     found: dict[str, ProfileBlock] = {}
 
@@ -90,7 +99,7 @@ def profiled(asked: Asked, on_block: OnBlock = lambda _: None) -> Measured:
         found[name] = ProfileBlock(
             state_bytes=held.total,
             input_bytes=float(x.untyped_storage().nbytes()),
-            ops=measured_ops(laid, x, clock, asked.repeats),
+            ops=collectives.joined(name, measured_ops(laid, x, clock, asked.repeats)),
         )
 
     try:
@@ -175,8 +184,8 @@ def _training(asked: Asked) -> Training:
     )
 
 
-def _shard(asked: Asked) -> Sharding:
-    layout = Layout(
+def _layout(asked: Asked) -> Layout:
+    return Layout(
         tensor_parallel=asked.tensor_parallel,
         pipeline_parallel=asked.pipeline_parallel,
         context_parallel=1,
@@ -188,7 +197,6 @@ def _shard(asked: Asked) -> Sharding:
         zero_stage=1,
         schedule="1f1b",
     )
-    return sharding(_training(asked), layout, asked.tensor_parallel)
 
 
 def _parameters(laid: Laid) -> Parameters:

@@ -54,6 +54,12 @@ def profile(
     send_seconds: Annotated[
         float, typer.Option(min=0, help="One boundary tensor between neighbouring stages.")
     ] = 0.0,
+    collectives: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DEVICE", help="Add collectives as predicted for this device of the catalogue."
+        ),
+    ] = None,
     device: Annotated[
         str | None, typer.Option(help="cuda, cpu …; the accelerator if there is one.")
     ] = None,
@@ -84,6 +90,7 @@ def profile(
                 precision=asked.precision,
                 memory_bytes=memory_bytes,
                 send_seconds=send_seconds,
+                collectives=collectives,
                 device=device,
                 repeats=repeats,
             )

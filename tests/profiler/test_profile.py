@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from service.cli import app
-from solver.errors import BadRequest
+from solver.errors import BadRequest, UnknownName
 from solver.plan import Status
 from solver.planner import evaluate, plan
 from solver.request import PlanRequest, Precision, ProfileBlock
@@ -162,6 +162,34 @@ def test_a_rank_of_two_holds_half_of_the_experts_and_gets_as_many_tokens() -> No
     assert made[0].output_bytes == made[1].output_bytes
 
 
+def test_collectives_stand_where_the_cost_model_has_them() -> None:
+    asked = measured(model(), tensor_parallel=2, collectives="H100-SXM5-80GB")
+    ops = {op.name: op for op in block(asked).ops}
+    assert ops["attention_reduce"].inputs == ["attention_projection"]
+    assert ops["attention_residual"].inputs == ["x", "attention_reduce"]
+    assert ops["feed_forward_residual"].inputs == ["attention_residual", "feed_forward_reduce"]
+    assert ops["attention_reduce"].forward_seconds > 0.0
+    assert ops["query_key_value_gather"].backward_seconds > 0.0
+    found = plan(asked)
+    assert found.status is Status.SUCCEEDED
+    assert found.breakdown is not None
+    assert found.breakdown.tensor_parallel > 0.0
+    assert "embedding_reduce" in [op.name for op in block(asked, "embedding").ops]
+
+
+def test_experts_far_away_are_reached_by_exchange() -> None:
+    experts = model((LAYERS["experts"], 4))
+    size = {"expert_parallel": 2, "data_parallel": 2}
+    ops = {op.name: op for op in block(measured(experts, **size, collectives="H100-SXM5-80GB")).ops}
+    assert ops["expert_in"].inputs == ["expert_dispatch"]
+    assert "expert_dispatch" in ops["expert_in"].backward_reads
+    assert ops["expert_unpermute"].inputs[0] == "expert_combine"
+
+
+def test_without_them_a_rank_speaks_to_nobody() -> None:
+    assert {op.kind for op in block(measured(model(), tensor_parallel=2)).ops} == {"compute"}
+
+
 def test_replicas_share_the_state_of_the_optimizer() -> None:
     alone, shared = (block(measured(model(), data_parallel=size)) for size in (1, 8))
     assert alone.state_bytes / 16 == shared.state_bytes / 9  # fp32: 8 + 8 bytes, 8 + 8 / 8 of eight
@@ -194,6 +222,9 @@ def test_what_cannot_be_measured_is_refused() -> None:
     with pytest.raises(BadRequest, match="cannot use a device") as refused:
         measured(model(), device="abacus")
     assert refused.value.field == "device"
+    with pytest.raises(UnknownName) as unknown:
+        measured(model(), collectives="abacus")
+    assert unknown.value.field == "collectives"
 
 
 def test_the_command_writes_a_request_that_plan_reads(tmp_path: Path) -> None:
