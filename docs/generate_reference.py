@@ -17,13 +17,16 @@ from pydantic.json_schema import models_json_schema
 from service.batches.documents import BatchDocument, BatchRequest
 from service.clusters import ClusterDocument, ClusterImport
 from service.documents import PlanDocument
+from service.importing import ImportRequest
 from service.problems import Problem
 from service.settings import Settings
 from solver.capacity.documents import CapacityAnswer, CapacityRequest
 from solver.cluster.readers.read import FORMATS
 from solver.contingencies.documents import ContingencyAnswer, ContingencyRequest, Covered
+from solver.imports.documents import ImportAnswer
 from solver.placement.documents import PlacementAnswer, PlacementRequest
 from solver.plan import Evaluation
+from solver.projections.documents import Projection
 from solver.request import PlanRequest
 from solver.transitions.documents import TransitionAnswer, TransitionRequest
 
@@ -59,6 +62,22 @@ PARTS: tuple[tuple[str, str, type[BaseModel]], ...] = (
         "Evaluations",
         "The answer of `POST /v1/evaluations` and `stagecut evaluate --json`.",
         Evaluation,
+    ),
+    (
+        "Projections",
+        "The answer of `GET /v1/plans/{id}/projections/{framework}` and `stagecut project --json`.",
+        Projection,
+    ),
+    (
+        "Import requests",
+        "The body of `POST /v1/imports`. `stagecut import` takes the configuration as a file, and "
+        "the other fields as another.",
+        ImportRequest,
+    ),
+    (
+        "Imports",
+        "The answer of `POST /v1/imports`, `GET /v1/imports/{id}` and `stagecut import --json`.",
+        ImportAnswer,
     ),
     (
         "Batches",

@@ -27,10 +27,12 @@ from service.routes import (
     evaluations,
     exports,
     health,
+    imports,
     models,
     placements,
     plan_events,
     plans,
+    projections,
     transitions,
 )
 from service.settings import Settings
@@ -82,6 +84,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         plans,
         plan_events,
         exports,
+        projections,
+        imports,
         batches,
         evaluations,
         calibrations,

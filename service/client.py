@@ -29,7 +29,9 @@ from service.documents import (
 from service.problems import MEDIA_TYPE, Problem, ProblemError
 from solver.calibrate.measured import RunsToFit
 from solver.calibrations import Calibration
+from solver.imports.documents import ImportAnswer
 from solver.plan import Evaluation, Status
+from solver.projections.documents import Projection
 from solver.request import PlanRequest
 
 PlanInput = PlanRequest | Mapping[str, Any]
@@ -137,6 +139,20 @@ class Client:
     def look_up(self, path: str, kind: type[Document], **parameters: Parameter) -> Document:
         """A part of what was asked for, such as ``/v1/capacity/{id}`` with ``nodes=37``."""
         return self._run(_get(path, kind, parameters))
+
+    def export(self, plan_id: str, framework: str, launch: str | None = None) -> str:
+        """The plan as the framework's configuration, or the file by which ``launch`` starts it."""
+        parameters = {"launch": launch} if launch else None
+        return self._run(_text(f"/v1/plans/{plan_id}/exports/{framework}", parameters))
+
+    def projection(self, plan_id: str, framework: str) -> Projection:
+        """The nearest plan that the framework can run, costed again, beside the plan."""
+        path = f"/v1/plans/{plan_id}/projections/{framework}"
+        return self._run(_get(path, Projection))
+
+    def import_configuration(self, asked: BaseModel | Mapping[str, Any]) -> ImportAnswer:
+        """What runs today beside the best for its framework and the best of all; waits for it."""
+        return self._run(_study("/v1/imports", asked, ImportAnswer))
 
     def import_cluster(self, asked: ClusterImport | Mapping[str, Any]) -> ClusterDocument:
         """Store a cluster that files describe, by name."""
@@ -274,6 +290,20 @@ class AsyncClient:
         """A part of what was asked for, such as ``/v1/capacity/{id}`` with ``nodes=37``."""
         return await self._run(_get(path, kind, parameters))
 
+    async def export(self, plan_id: str, framework: str, launch: str | None = None) -> str:
+        """The plan as the framework's configuration, or the file by which ``launch`` starts it."""
+        parameters = {"launch": launch} if launch else None
+        return await self._run(_text(f"/v1/plans/{plan_id}/exports/{framework}", parameters))
+
+    async def projection(self, plan_id: str, framework: str) -> Projection:
+        """The nearest plan that the framework can run, costed again, beside the plan."""
+        path = f"/v1/plans/{plan_id}/projections/{framework}"
+        return await self._run(_get(path, Projection))
+
+    async def import_configuration(self, asked: BaseModel | Mapping[str, Any]) -> ImportAnswer:
+        """What runs today beside the best for its framework and the best of all; waits for it."""
+        return await self._run(_study("/v1/imports", asked, ImportAnswer))
+
     async def import_cluster(self, asked: ClusterImport | Mapping[str, Any]) -> ClusterDocument:
         """Store a cluster that files describe, by name."""
         return await self._run(_post("/v1/clusters", ClusterDocument, asked))
@@ -370,8 +400,8 @@ def _submit_batch(request: BatchInput, wait_seconds: int) -> _Steps[BatchDocumen
     return _read(BatchDocument, response)
 
 
-def _text(path: str) -> _Steps[str]:
-    return _good((yield _Call("GET", path))).text
+def _text(path: str, parameters: Mapping[str, str | int] | None = None) -> _Steps[str]:
+    return _good((yield _Call("GET", path, parameters=parameters or {}))).text
 
 
 def _evaluate(request: PlanInput) -> _Steps[Evaluation]:

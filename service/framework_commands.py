@@ -1,4 +1,4 @@
-"""``stagecut export``, ``import`` and ``rehearse``: plans in frameworks' words, and for real."""
+"""``stagecut export``, ``project``, ``import``, ``rehearse``: plans in frameworks' hands."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from service.command_line import (
+    INFEASIBLE,
     AsJson,
     PlanName,
     RequestFile,
@@ -22,6 +23,7 @@ from service.command_line import (
 def add_to(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command()(export)
+    app.command()(project)
     app.command("import")(import_configuration)
     app.command()(rehearse)
 
@@ -58,6 +60,27 @@ def export(
             sys.stderr.write(f"stagecut: {note}\n")
 
 
+def project(
+    plan: PlanName,
+    framework: Annotated[
+        str, typer.Option("--onto", metavar="FRAMEWORK", help="Such as megatron-lm.")
+    ],
+    request: RequestFile = None,
+    as_json: AsJson = False,
+    store: StoreUrl = None,
+    server: ServerUrl = None,
+) -> None:
+    """Say what is left of a plan where a framework is to run it, and what that costs."""
+    from service.console.projections import page
+    from service.projecting import projected
+
+    with problems_as_exit_status(as_json):
+        found = projected(plan, framework, request=request, store=store, server=server)
+        show(found.model_dump_json(indent=2) if as_json else page(found))
+        if found.projected is None:
+            raise typer.Exit(INFEASIBLE)
+
+
 def import_configuration(
     file: Annotated[
         str,
@@ -68,19 +91,26 @@ def import_configuration(
         typer.Option("--request", metavar="FILE", help="A request with the cluster, and model."),
     ],
     as_json: AsJson = False,
+    server: ServerUrl = None,
 ) -> None:
     """Compare what you run today with the best plan for its framework and the best of all."""
     from service.console.standard_output import kept_for_answers
-    from service.importing import as_document, imported, in_words
+    from service.importing import imported, in_words
     from service.reading import parse
 
     with problems_as_exit_status(as_json):
-        base = parse(read_file(request))
-        with kept_for_answers():
-            found = imported(
-                read_file(file).decode("utf-8", "replace"), base if isinstance(base, dict) else {}
-            )
-        show(as_document(found) if as_json else in_words(found))
+        given = parse(read_file(request))
+        base = given if isinstance(given, dict) else {}
+        text = read_file(file).decode("utf-8", "replace")
+        if server:
+            from service.client import Client
+
+            with Client(server) as client:
+                found = client.import_configuration({**base, "configuration": text})
+        else:
+            with kept_for_answers():
+                found = imported(text, base)
+        show(found.model_dump_json(indent=2) if as_json else in_words(found))
 
 
 def rehearse(

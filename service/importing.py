@@ -1,24 +1,22 @@
-"""What a team runs today, beside the best plan for its framework and the best of all.
-
-The configuration is evaluated as it is; then its split and its recompute are left to the solver, at
-the same parallel sizes.
-"""
+"""What a team runs today, read from its framework's configuration: the question to be answered."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from typing import Any
+
+from pydantic import Field
 
 from service.problems import ProblemError, problem
 from service.reading import validate
-from solver.plan import Evaluation, Plan
-from solver.request import PlanRequest
-from solver.targets.planned import planned_for
-from solver.targets.registry import target_named
+from solver.imports.documents import ImportAnswer, ImportStudy
+from solver.request import Cluster, LayoutRequest, Model, PlanRequest, SolverOptions, Training
+from solver.strict import Strict
 from solver.workload.configurations import Configuration, read_configuration
 from solver.workload.megatron import read_megatron_args
 from solver.workload.megatron.flags import read_flags
+
+_EVALUATION_SECONDS = 30.0
+_LONGEST = 1_000_000
 
 _SPLIT = (
     "--pipeline-model-parallel-layout",
@@ -37,58 +35,64 @@ _SPLIT = (
 """Flags of the split and of recompute, which the solver is to choose anew."""
 
 
-@dataclass(frozen=True)
-class Imported:
-    """Three answers, and the lines of the framework's own configuration that change.
+class ImportRequest(Strict):
+    """A configuration as it runs today, and what it does not say."""
 
-    ``given_up`` and ``taken_up`` are those lines, of today's and of the best plan's.
-    """
+    configuration: str = Field(
+        min_length=1,
+        max_length=_LONGEST,
+        description="The text: Megatron-LM's or MindSpeed's flags or the launch script with them, "
+        "Megatron-Bridge's YAML, DeepSpeed's JSON, torchtitan's TOML.",
+    )
+    cluster: Cluster = Field(description="What it runs on.")
+    model: Model | None = Field(
+        default=None, description="What it trains; flags say it themselves."
+    )
+    training: Training | None = Field(
+        default=None, description="What of the run the configuration does not say."
+    )
+    layout: LayoutRequest | None = Field(
+        default=None, description="What of the layout the configuration does not say."
+    )
+    solver: SolverOptions | None = Field(default=None, description="How long to search.")
 
-    framework: str
-    yours: Evaluation
-    best: Plan
-    given_up: list[str]
-    taken_up: list[str]
 
-
-def imported(text: str, base: dict[str, Any]) -> Imported:
-    """Read a configuration, evaluate it and plan for its framework.
-
-    Args:
-        text: The configuration.
-        base: A request's parts that the configuration does not say: the cluster; the model as well,
-            unless the configuration is flags.
+def study_of(asked: ImportRequest) -> ImportStudy:
+    """The question that a configuration and what it does not say come to.
 
     Raises:
         BadRequest: The configuration cannot be read or describes nothing that runs.
-        ProblemError: The request's parts are not well formed.
+        ProblemError: It does not say all that is needed, or says it wrongly.
     """
-    from solver import planner
-
-    found = read_configuration(text)
-    today, open_again = _requests(found, base)
-    yours = planner.evaluate(today)
-    best = planner.plan(open_again)
-    target = target_named(found.framework)
-    if not best.stages:
-        return Imported(found.framework, yours, best, [], [])
-    setting = best.restriction.setting if best.restriction else None
-    before = _lines(target.export(planned_for(today.training, yours)).text)
-    after = _lines(target.export(planned_for(open_again.training, best, setting)).text)
-    return Imported(
+    base = asked.model_dump(mode="json", exclude_unset=True, exclude={"configuration"})
+    base = {name: value for name, value in base.items() if value is not None}
+    found = read_configuration(asked.configuration)
+    today, open_again = (validate(PlanRequest, it) for it in _requests(found, base))
+    return ImportStudy(
         framework=found.framework,
-        yours=yours,
-        best=best,
-        given_up=[line for line in before if line not in after],
-        taken_up=[line for line in after if line not in before],
+        today=today,
+        job=open_again,
+        time_limit_seconds=open_again.solver.time_limit_seconds + _EVALUATION_SECONDS,
     )
 
 
-def _lines(text: str) -> list[str]:
-    return [line.removesuffix(" \\").rstrip() for line in text.splitlines()]
+def imported(text: str, base: dict[str, Any]) -> ImportAnswer:
+    """Read a configuration, evaluate it and plan for its framework, in this process.
+
+    Args:
+        text: The configuration.
+        base: What it does not say, by the names of :class:`ImportRequest`.
+
+    Raises:
+        BadRequest: The configuration cannot be read or describes nothing that runs.
+        ProblemError: The other parts are not well formed.
+    """
+    from solver.imports.compare import compare
+
+    return compare(study_of(validate(ImportRequest, base | {"configuration": text})))
 
 
-def _requests(found: Configuration, base: dict[str, Any]) -> tuple[PlanRequest, PlanRequest]:
+def _requests(found: Configuration, base: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The request of what runs today, and the one that leaves split and recompute open."""
     target = {"framework": found.framework}
     if found.flags:
@@ -107,7 +111,7 @@ def _requests(found: Configuration, base: dict[str, Any]) -> tuple[PlanRequest, 
                     "The request is not well formed",
                     f"A configuration of {found.framework} does not say which model it trains.",
                     field="model",
-                    hint="Give a request with model and cluster.",
+                    hint="Give model as well.",
                 )
             )
         again = base | {
@@ -115,8 +119,7 @@ def _requests(found: Configuration, base: dict[str, Any]) -> tuple[PlanRequest, 
             "training": base.get("training", {}) | found.training,
         }
         today = again | {"recompute": found.recompute}
-    again |= {"recompute": {"policy": "optimal"}, "target": target}
-    return validate(PlanRequest, today), validate(PlanRequest, again)
+    return today, again | {"recompute": {"policy": "optimal"}, "target": target}
 
 
 def _without_split(flags: str) -> dict[str, Any]:
@@ -130,35 +133,9 @@ def _without_split(flags: str) -> dict[str, Any]:
     return kept
 
 
-def as_document(found: Imported) -> str:
-    """The answer as JSON."""
-    return json.dumps(
-        {
-            "framework": found.framework,
-            "yours": found.yours.model_dump(mode="json"),
-            "best": found.best.model_dump(mode="json"),
-            "given_up": found.given_up,
-            "taken_up": found.taken_up,
-        },
-        indent=2,
-    )
-
-
-def in_words(found: Imported) -> str:
-    """The answer in a few lines."""
-    yours, best = found.yours, found.best
-    fullest = max(range(len(yours.stages)), key=lambda s: yours.stages[s].peak_memory_bytes)
-    first = (
-        f"Yours: {yours.iteration_seconds:.3g} s, "
-        f"{yours.stages[fullest].peak_memory_bytes / 1e9:.3g} GB on stage {fullest}"
-    )
-    lines = [first + ("." if yours.fits else ", which does not fit.")]
-    if best.iteration_seconds is None:
-        return "\n".join([*lines, best.error or "There is no plan at these parallel sizes."])
-    lines.append(f"Best for {found.framework} at these sizes: {best.iteration_seconds:.3g} s.")
-    if best.restriction and best.restriction.iteration_seconds_free is not None:
-        free = best.restriction.iteration_seconds_free
-        lines.append(f"Best of all at these sizes: {free:.3g} s.")
+def in_words(found: ImportAnswer) -> str:
+    """The answer in a few lines, with those of the configuration that change."""
+    lines = [*found.words]
     lines += [f"- {line}" for line in found.given_up]
     lines += [f"+ {line}" for line in found.taken_up]
     return "\n".join(lines)

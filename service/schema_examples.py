@@ -38,6 +38,7 @@ from service.documents import (
     PlanList,
     StudyDocument,
 )
+from service.importing import ImportRequest
 from service.problems import Problem
 from service.version import VERSION
 from solver.calibrate.measured import RunsToFit
@@ -45,8 +46,10 @@ from solver.capacity.documents import CapacityAnswer, CapacityRequest
 from solver.contingencies.documents import ContingencyAnswer, ContingencyRequest, Covered
 from solver.contingencies.lookup import Lookup
 from solver.identity import SOLVER_VERSION
+from solver.imports.documents import ImportAnswer
 from solver.placement.documents import PlacementAnswer, PlacementRequest
 from solver.plan import Evaluation
+from solver.projections.documents import Projection
 from solver.request import PlanRequest
 from solver.transitions.documents import TransitionAnswer, TransitionRequest
 
@@ -151,6 +154,9 @@ def _documents() -> Iterator[tuple[type[BaseModel], Any]]:
     yield PlacementAnswer, sample("placement")
     yield TransitionRequest, sample("transition_request")
     yield TransitionAnswer, sample("transition")
+    yield ImportRequest, sample("import_request")
+    yield ImportAnswer, _compared(plan)
+    yield Projection, _PROJECTION | {"projected": sample("evaluation"), "export": _EXPORT}
     yield StudyDocument, {"id": plan["id"], "status": "running", "progress": _PROGRESS}
     yield ClusterImport, sample("cluster_import")
     yield ClusterDocument, document
@@ -232,6 +238,24 @@ def _hiding(plan: Mapping[str, Any]) -> dict[str, Any]:
     return {**stage, "recompute": [entry]}
 
 
+def _compared(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """A run of today beside the plan."""
+    return {
+        "id": "1f6a4b94b1a5b64f27b1c9f21c0d6a1d",
+        "status": "succeeded",
+        "framework": "megatron-lm",
+        "yours": sample("evaluation"),
+        "best": plan,
+        "given_up": ["--recompute-granularity full", "--recompute-num-layers 1"],
+        "taken_up": ["--recompute-granularity selective", "--recompute-modules layernorm mlp"],
+        "words": [
+            "Yours: 14.2 s, 71 GB on stage 0.",
+            "Best for Megatron-LM at these sizes: 12.1 s.",
+            "Best of all at these sizes: 11.6 s.",
+        ],
+    }
+
+
 def _alternative(plan: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "layout": plan["layout"],
@@ -268,6 +292,14 @@ _RESTRICTION = {
     "iteration_seconds_free": 67.25,
     "lower_bound_seconds_free": 67.25,
     "cost": 0.0905,
+}
+_PROJECTION = {
+    "framework": "megatron-lm",
+    "version": "core 0.20 (d98e8a64)",
+    "plan": {"iteration_seconds": 11.6, "peak_memory_bytes": 7.1e10, "fits": True},
+    "setting": {"recompute_granularity": "selective", "recompute_modules": ["layernorm", "mlp"]},
+    "slower": 0.043,
+    "changes": ["The split is the best that Megatron-LM can be given."],
 }
 _EXPORT = {
     "framework": "megatron-lm",

@@ -23,7 +23,15 @@ async def accepted(request: Request, kind: str, model: type[Body]) -> Response:
     Raises:
         ProblemError: The body is no such request, or cannot be answered.
     """
-    study = await _study(request, kind, model)
+    return await accepted_study(request, await _study(request, kind, model))
+
+
+async def accepted_study(request: Request, study: Study) -> Response:
+    """Accept what was read as a job: 202, or 200 once it is done.
+
+    Raises:
+        ProblemError: It cannot be answered.
+    """
     wait = prefer.preferred_wait(request)
     stored = await intake_of(request).plan(study, wait_seconds=wait)
     headers = {"Location": f"{request.url.path}/{stored.id}"} | prefer.applied(wait)

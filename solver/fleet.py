@@ -1,4 +1,8 @@
-"""The door for schedulers: what a job is worth where, where its ranks go, what when nodes fail."""
+"""The door beside plans: what schedulers ask, and what frameworks can run of a plan.
+
+What a job is worth where, where its ranks go, what when nodes fail; a plan projected onto a
+framework, and today's run beside the best one.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,13 @@ from solver.capacity.documents import CapacityRequest
 from solver.contingencies.contingencies import check as check_contingencies
 from solver.contingencies.contingencies import contingencies
 from solver.contingencies.documents import ContingencyRequest
+from solver.imports.compare import compare
+from solver.imports.documents import ImportStudy
 from solver.placement.documents import PlacementRequest
 from solver.placement.place import place
 from solver.progress import Progress
+from solver.projections.documents import ProjectionRequest
+from solver.projections.project import project
 from solver.transitions.documents import TransitionRequest
 from solver.transitions.transition import transition
 
@@ -26,7 +34,8 @@ def study(kind: str, request: Any, progress: Tell | None = None) -> BaseModel:
     """The answer to a request of a kind.
 
     Args:
-        kind: ``capacity``, ``contingency``, ``placement`` or ``transition``.
+        kind: ``capacity``, ``contingency``, ``placement``, ``transition``, ``import`` or
+            ``projection``.
         request: The request as plain data.
         progress: Told how far it is.
 
@@ -58,4 +67,6 @@ _STUDIES: dict[str, Callable[[Any, Tell | None], BaseModel]] = {
     ),
     "transition": lambda request, _: transition(TransitionRequest.model_validate(request)),
     "placement": lambda request, _: place(PlacementRequest.model_validate(request)),
+    "import": lambda request, _: compare(ImportStudy.model_validate(request)),
+    "projection": lambda request, _: project(ProjectionRequest.model_validate(request)),
 }

@@ -26,7 +26,7 @@ LEVELS = (
     {"plan", "assess", "verify", "verify_orders", "verify_places", "baselines", "targets"},
     {"search", "answer", "question", "explain", "prices"},
     {"calibrate", "capacity", "placement", "transitions", "contingencies"},
-    {"planner", "recheck", "fleet"},
+    {"planner", "recheck", "fleet", "projections", "imports"},
 )
 
 
@@ -108,7 +108,6 @@ def test_only_the_command_line_and_the_solver_process_reach_the_planner() -> Non
         "service.calibration_commands",
         "service.cli",
         "service.local",
-        "service.importing",
     }
     assert importers <= {*of_the_command_line, "service.jobs.solver_process"}
 

@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.text import Text
 
 from service import titles
-from service.console.beside import explanation, lost, time_and_others, time_table
+from service.console.beside import explanation, lost, restriction, time_and_others, time_table
 from service.console.layouts import layout_in_full
 from service.console.quantities import (
     duration,
@@ -55,6 +55,8 @@ class PlanPage:
         yield Text(layout_in_full(plan.layout, plan.micro_batches))
         yield Text()
         yield _verdict(plan, plan.iteration_seconds)
+        if plan.restriction is not None:
+            yield restriction(plan.restriction)
         yield Text()
         yield from stages_table(plan.stages, plan.memory_limit_bytes, options)
         yield from time_and_others(plan, options)

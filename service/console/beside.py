@@ -11,11 +11,12 @@ from rich.text import Text
 from service.console.layouts import layout_in_short
 from service.console.quantities import duration, percent, times
 from service.console.stages import bar, index_of
-from solver.plan import Breakdown, Plan
+from solver.plan import Breakdown, Plan, Restriction
 
 _BAR_CELLS = 8
 _SIDE_BY_SIDE_COLUMNS = 78
 _MOST_LAYOUTS = 5
+_NO_COST = 5e-5
 
 
 def time_and_others(plan: Plan, options: ConsoleOptions) -> Iterator[RenderableType]:
@@ -55,6 +56,23 @@ def _others(plan: Plan) -> RenderableType:
             said = "does not fit"
         table.add_row(f"  {name}", said)
     return _titled("Others on the same costs", table)
+
+
+def restriction(found: Restriction) -> RenderableType:
+    """What the framework is told to recompute, and what it costs that it runs the plan."""
+    said = [
+        f"{field} {' '.join(value) if isinstance(value, list) else value}"
+        for field, value in found.setting.items()
+    ]
+    text = Text(f"{found.framework} recomputes by {', '.join(said)}. " if said else "")
+    free = found.iteration_seconds_free
+    if free is None:
+        text.append(f"{found.framework} costs at most {percent(found.cost)} of time: nothing is ")
+        return text.append(f"faster than {duration(found.lower_bound_seconds_free)}.")
+    if found.cost < _NO_COST:
+        return text.append(f"No plan is faster for not having to run on {found.framework}.")
+    text.append(f"{found.framework} costs ").append(f"+{percent(found.cost)}", style="bold")
+    return text.append(f" of time: the best plan of all takes {duration(free)}.")
 
 
 def lost(plan: Plan) -> Iterator[RenderableType]:

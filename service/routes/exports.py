@@ -34,7 +34,7 @@ FrameworkName = Annotated[
 )
 async def every(plan_id: PlanId, request: Request) -> ExportList:
     """The plan in the words of each framework: how exact they are, and what they cannot say."""
-    plan, asked = await _finished(plan_id, request)
+    plan, asked = await finished(plan_id, request)
     return ExportList(
         exports=[_export(plan, name, asked) for name in TARGETS],
     )
@@ -73,11 +73,8 @@ async def one(
     """The plan as the framework's configuration: flags, YAML, JSON or Python. `Stagecut-Exact` says
     whether it says all that the plan decides; the list of exports says what it leaves out.
     """
-    try:
-        target_named(framework, "framework")
-    except UnknownName as error:
-        raise ProblemError(from_stagecut_error(error).model_copy(update={"status": 404})) from None
-    plan, asked = await _finished(plan_id, request)
+    known(framework)
+    plan, asked = await finished(plan_id, request)
     export = _export(plan, framework, asked)
     file, kind, text = export.file, export.media_type, export.text
     if launcher is not None:
@@ -95,11 +92,19 @@ async def one(
     return Response(text, headers=headers, media_type=kind)
 
 
+def known(framework: str) -> None:
+    """Refuse a framework that is not known: there is no such resource."""
+    try:
+        target_named(framework, "framework")
+    except UnknownName as error:
+        raise ProblemError(from_stagecut_error(error).model_copy(update={"status": 404})) from None
+
+
 def _export(plan: Plan, framework: str, asked: PlanRequest) -> Export:
     return written(plan, framework, asked.training)
 
 
-async def _finished(plan_id: str, request: Request) -> tuple[Plan, PlanRequest]:
+async def finished(plan_id: str, request: Request) -> tuple[Plan, PlanRequest]:
     """A plan that succeeded, and its request.
 
     Raises:

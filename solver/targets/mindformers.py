@@ -17,10 +17,9 @@ from solver.layouts.layout import Layout
 from solver.partition.regime import Regime
 from solver.plan import BlockRecompute, Export
 from solver.recompute.choice import Choice, choice_keeping, keep_all, needed_tensors
-from solver.recompute.policies import full
 from solver.targets.layers import admits_layers
 from solver.targets.planned import Planned, layer_choices
-from solver.targets.regimes import any_choice, subsets
+from solver.targets.regimes import any_choice, in_full, subsets
 from solver.targets.sections import ATTENTION, FEED_FORWARD, section
 from solver.targets.target import Target
 from solver.targets.words import Remarks, yaml_export
@@ -77,7 +76,7 @@ def _choices(block: Block) -> list[Choice]:
     if not block.checkpointable:
         return [keep_all(block)]
     needed = needed_tensors(block)
-    found = [keep_all(block), full(block)]
+    found = [keep_all(block), in_full(block)]
     for chosen in subsets(sorted(_MODULES)):
         names = frozenset().union(*(section(block, _MODULES[module]) for module in chosen))
         if needed & names:

@@ -68,7 +68,12 @@ def any_choice(
 
 def all_or_nothing(block: Block) -> list[Choice]:
     """A layer in full or not at all; the model's ends keep everything."""
-    return [keep_all(block), full(block)] if block.checkpointable else [keep_all(block)]
+    return [keep_all(block), in_full(block)] if block.checkpointable else [keep_all(block)]
+
+
+def in_full(block: Block) -> Choice:
+    """A layer run again as a whole, and told so: a profile does not say what that costs more."""
+    return replace(full(block), whole=block.checkpointable)
 
 
 def worthwhile(choices: Iterable[Choice]) -> Frontier:

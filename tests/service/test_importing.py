@@ -87,4 +87,4 @@ def test_the_command_line_compares(tmp_path: Path) -> None:
     base.write_text(json.dumps(CLUSTER))
     done = CliRunner().invoke(app, ["import", str(file), "--request", str(base)])
     assert done.exit_code == 0, done.output
-    assert "Best for megatron-lm" in done.output
+    assert "Best for Megatron-LM" in done.output

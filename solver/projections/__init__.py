@@ -1,0 +1,1 @@
+"""Finished plans as other frameworks can run them."""
