@@ -16,6 +16,13 @@ from solver.costs.pipeline import Block, Module, PipelineCosts
 from tests.solver.exhaustive import in_flight, makespan
 from tests.solver.random_costs import random_block
 
+TENSORS = NORM, ATTENTION, ACTIVATION = (
+    "attention_norm",
+    "core_attention",
+    "feed_forward_activation",
+)
+"""Of a layer, in order: a norm's, the attention's, and the feed-forward's activation function's."""
+
 Done = tuple[float, float, float]
 """Of a block: bytes kept, seconds of recompute, bytes rebuilt."""
 
@@ -27,7 +34,8 @@ def model(seed: int, stages: int, kinds: int = 1) -> PipelineCosts:
     for number in range(kinds):
         block = random_block(rng, f"layer_{number}", 3, False)
         again = sum(op.forward_seconds for op in block.ops)
-        modules = (Module("layernorm", ("t0",)), Module("mlp", ("t1", "t2")))
+        block = _named(block)
+        modules = (Module("layernorm", (NORM,)), Module("mlp", (ATTENTION, ACTIVATION)))
         blocks.append(replace(block, rerun_seconds=again, modules=modules))
     blocks.append(random_block(rng, "head", 1, False))
     blocks = [replace(b, checkpointable=b.name.startswith("layer")) for b in blocks]
@@ -45,6 +53,21 @@ def model(seed: int, stages: int, kinds: int = 1) -> PipelineCosts:
         capacity_bytes=least + (most - least) * rng.random(),
         send_seconds=rng.choice([0.0, 0.5]),
     )
+
+
+def _named(block: Block) -> Block:
+    """The block with its three tensors called as frameworks know them."""
+    names = {"x": "x"} | dict(zip(("t0", "t1", "t2"), TENSORS, strict=True))
+    ops = tuple(
+        replace(
+            op,
+            name=names[op.name],
+            inputs=tuple(names[name] for name in op.inputs),
+            backward_reads=tuple(names[name] for name in op.backward_reads),
+        )
+        for op in block.ops
+    )
+    return replace(block, ops=ops)
 
 
 def dropping(block: Block, names: frozenset[str]) -> Done:
