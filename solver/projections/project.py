@@ -24,7 +24,7 @@ from solver.partition.stages import decided_stages
 from solver.plan import Evaluation, LayoutAnswer, Plan
 from solver.projections.documents import Figures, Projection, ProjectionRequest
 from solver.question import Question, only_layout, question
-from solver.request import Granularity, LayoutRequest, PlanRequest, Recompute
+from solver.request import Granularity, LayoutRequest, PlanRequest, Policy, Recompute
 from solver.request import Target as TargetRequest
 from solver.search.outcome import Found
 from solver.search.search import search
@@ -74,6 +74,8 @@ def _runnable(
 ) -> tuple[PlanRequest, Question, Layout, list[str]]:
     """The request of the plan's own layout, changed as far as the framework refuses it."""
     said = layout.model_dump(exclude_none=True)
+    if said["sharding_group"] == layout.data_parallel * layout.context_parallel:
+        del said["sharding_group"]  # all replicas, as where it is left open
     names = _OF_A_PROFILE if job.model.profile is not None else tuple(LayoutRequest.model_fields)
     fields = {name: said[name] for name in names if name in said}
     changes: list[str] = []
@@ -81,7 +83,7 @@ def _runnable(
         request = job.model_copy(
             update={
                 "layout": LayoutRequest.model_validate(fields),
-                "recompute": Recompute(),
+                "recompute": Recompute(policy=Policy.OPTIMAL),
                 "target": None,
             }
         )
@@ -92,8 +94,6 @@ def _runnable(
             return request, asked, one, changes
         before = fields.get(refusal.field, getattr(one, refusal.field))
         fields[refusal.field] = _value(refusal.nearest)
-        if refusal.field == "sequence_parallel":
-            fields.pop("sharding_group", None)
         changes.append(f"{refusal.detail} {refusal.field}: {before}, now {refusal.nearest}.")
     raise BadRequest(f"{target.title} runs no layout near the plan's.", field="framework")
 
