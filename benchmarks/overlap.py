@@ -1,6 +1,6 @@
 """Recompute hidden under communication and in stalls, in Lynx's setting: ``-m benchmarks.overlap``.
 
-GPT of 1.3B to 23B on 32 A100s, tensor parallel over 8 and pipeline parallel over 4, joined by
+GPT of 1.3B to 23B on A100s, tensor parallel over 8 or 4 and pipeline parallel over 4, joined by
 NVLink or by PCIe (Chen et al. 2024, arXiv 2406.08756). The memory limit of each case lies a tenth
 of the way from what full recompute needs to what recomputing nothing needs, so that every method
 has to recompute. All methods are simulated on the same costs. Then Mixtral 8x7B and a model of
@@ -52,22 +52,23 @@ def main() -> None:
     for path in sorted(EXAMPLES.glob("gpt-*.json"), key=_size):
         print(_row(_case(path)), flush=True)
     print()
-    print("| layers of experts | on demand | all-to-all window | all | faster |")
-    print("|---|" + "---:|" * 4)
+    print("| layers of experts | on demand | all-to-all window | all | faster | gap | search |")
+    print("|---|" + "---:|" * 6)
     for path in sorted(EXAMPLES.glob("experts-*.json")):
         case = _case(path)
-        seconds = [_solved(case, overlap)[0] for overlap in _OURS]
-        gain = seconds[0] / seconds[-1] - 1
-        times = " | ".join(f"{value:.3f} s" for value in seconds)
-        print(f"| {case.name} | {times} | {gain:+.1%} |", flush=True)
+        solved = [_solved(case, overlap) for overlap in _OURS]
+        gain = solved[0][0] / solved[-1][0] - 1
+        times = " | ".join(f"{seconds:.3f} s" for seconds, _, _ in solved)
+        gap, search = (max(one[at] for one in solved) for at in (1, 2))
+        print(f"| {case.name} | {times} | {gain:+.1%} | {gap:.2%} | {search:.0f} ms |", flush=True)
 
 
 _OURS = (Overlap.OFF, Overlap.COMMUNICATION, Overlap.ALL)
 
 
-def _size(path: Path) -> tuple[str, float]:
-    _, size, *_, links = path.stem.split("-")
-    return links, float(size.rstrip("b"))
+def _size(path: Path) -> tuple[str, str, float]:
+    _, size, _, links, *ranks = path.stem.split("-")
+    return links, "".join(ranks), float(size.rstrip("b"))
 
 
 def _case(path: Path) -> Case:

@@ -30,13 +30,14 @@ from solver.prices import prices
 from solver.progress import Progress
 from solver.question import Question, given_cuts, only_layout, question
 from solver.request import ChoicePer, Overlap, PlanRequest, Policy, Recompute
-from solver.schedules import Schedule, make_schedule
+from solver.schedules import Schedule, make_schedule, recomputing_ahead
 from solver.search.lost import lost_by
 from solver.search.outcome import Found, Outcome
-from solver.search.regimes import free_regimes, regimes_of
+from solver.search.regimes import free_regimes, regimes_of, uses_stalls
 from solver.search.restricted import restricted_search
 from solver.search.search import Regimes, search
 from solver.search.trade_off import trade_off
+from solver.stalls import ahead_where_it_helps
 from solver.targets.planned import planned_for
 from solver.targets.registry import TARGETS
 from solver.verify import verify
@@ -150,7 +151,11 @@ def evaluate(request: PlanRequest) -> answers.Evaluation:
         layout.interleaving_group,
     )
     cuts = given_cuts(asked, costs, schedule)
-    stages = _stages_under(asked.request.recompute, costs, schedule, cuts)
+    recompute = asked.request.recompute
+    stages = _stages_under(recompute, costs, schedule, cuts)
+    if uses_stalls(recompute):
+        schedule = recomputing_ahead(schedule)
+        stages = ahead_where_it_helps(costs, schedule, policy_menu(costs, recompute), stages)
     assessment = assess(costs, schedule, stages)
     return _checked(asked, costs, layout, schedule, stages, assessment)
 
@@ -371,7 +376,8 @@ def _prices(asked: Question, found: Found) -> list[answers.Price]:
         return []
     if found.schedule.splits_backward:  # restricted menus know no late gradients of weights
         return []
-    return prices(found.costs, found.layout, found.partition.makespan)
+    overlap = recompute.overlap or Overlap.OFF
+    return prices(found.costs, found.layout, found.partition.makespan, overlap)
 
 
 def _is_quick(found: Found) -> bool:

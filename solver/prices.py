@@ -18,7 +18,7 @@ from solver.partition.policy_regimes import (
 )
 from solver.partition.regime import Regime
 from solver.plan import Price
-from solver.request import ChoicePer, Recompute
+from solver.request import ChoicePer, Overlap, Recompute
 from solver.search.search import search
 
 SECONDS_EACH = 5.0
@@ -31,16 +31,22 @@ class _Restricted:
     regimes: Sequence[Regime]
 
 
-def prices(costs: PipelineCosts, layout: Layout, iteration_seconds: float) -> list[Price]:
+def prices(
+    costs: PipelineCosts,
+    layout: Layout,
+    iteration_seconds: float,
+    overlap: Overlap = Overlap.OFF,
+) -> list[Price]:
     """The best plan of a layout under each restriction, beside the free one's time.
 
     Args:
         costs: The layout's costs.
         layout: The winning layout; one stage per device.
         iteration_seconds: Its best plan without restriction.
+        overlap: Where that plan may hide what it recomputes; each restriction hides nothing.
     """
     found = []
-    for restricted in _restrictions(costs, layout):
+    for restricted in _restrictions(costs, layout, overlap):
         outcome = search(
             listed((layout,), (costs.micro_batches,)),
             lambda _: costs,
@@ -69,11 +75,13 @@ def _number(regime: Regime | None) -> int | None:
     return number if isinstance(number, int) else None
 
 
-def _restrictions(costs: PipelineCosts, layout: Layout) -> list[_Restricted]:
+def _restrictions(costs: PipelineCosts, layout: Layout, overlap: Overlap) -> list[_Restricted]:
     """From the mildest to the hardest."""
     layers = sum(costs.blocks[kind].checkpointable for kind in costs.sequence)
     most = 2 * -(-layers // layout.pipeline_parallel)
     found = []
+    if overlap is not Overlap.OFF:
+        found.append(_Restricted("recompute on demand", policy_regimes(costs, Recompute())))
     if combinations(tuple(best_frontier(block) for block in costs.blocks)) <= MOST_COMBINATIONS:
         per_stage = policy_regimes(costs, Recompute(choice_per=ChoicePer.STAGE))
         found.append(_Restricted("one choice per kind and stage", per_stage))

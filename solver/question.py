@@ -35,6 +35,7 @@ from solver.partition.policy_regimes import policy_regimes
 from solver.request import (
     ChoicePer,
     Granularity,
+    LayoutRequest,
     Model,
     Overlap,
     PlanRequest,
@@ -108,6 +109,8 @@ def question(request: PlanRequest, *, to_plan: bool = False) -> Question:
         BadRequest: Something in it cannot be read, is missing, or breaks a rule (and subclasses).
     """
     _check_overlap(request.recompute)
+    if request.recompute.overlap is Overlap.STALLS:
+        _check_stalls(request.layout)
     if request.target is None:
         asked = _of_model(request, to_plan)
     else:
@@ -122,8 +125,31 @@ _HIDES = (
     "Recompute hides where recompute.overlap says. Frameworks as they come recompute on demand, so "
     "running this takes one that places recompute itself; the baseline no-overlap is the best plan "
     "without. Stages that share devices, and schedules that make gradients of weights apart, use "
-    "windows of a block's own backward only."
+    "windows of a block's own backward only, and no stalls."
 )
+
+
+def _check_stalls(layout: LayoutRequest) -> None:
+    """Refuse stalls where no schedule that is asked for has recompute in them.
+
+    Raises:
+        BadRequest: Every one shares devices among stages, or makes gradients of weights apart.
+    """
+    plain = (ScheduleName.ONE_F_ONE_B, ScheduleName.GPIPE)
+    schedules = layout.values("schedule")
+    if schedules is not None and not set(plain).intersection(schedules):
+        raise BadRequest(
+            f"Recompute in stalls is planned for {' and '.join(name.value for name in plain)}.",
+            field="layout.schedule",
+            hint="Ask for one of them, or for overlap communication.",
+        )
+    chunks = layout.values("virtual_stages")
+    if chunks is not None and 1 not in chunks:
+        raise BadRequest(
+            "Recompute in stalls is planned for one stage per device.",
+            field="layout.virtual_stages",
+            hint="Ask for 1, or for overlap communication.",
+        )
 
 
 def _check_overlap(recompute: Recompute) -> None:

@@ -25,8 +25,7 @@ from solver.partition.stages import Stage
 from solver.recompute.choice import Choice
 from solver.recompute.dominance import undominated_rows
 from solver.recompute.frontier import frontier
-from solver.recompute.placed import placements_in
-from solver.recompute.windows import windows
+from solver.recompute.placed import own_placements
 from solver.request import Overlap
 from solver.schedules import Schedule
 
@@ -116,7 +115,7 @@ def _stage(
 def _choices(block: Block, overlapping: Overlapping, hides: bool) -> tuple[Choice, ...]:
     if not hides:
         return tuple(frontier(block).choices)
-    return tuple(placements_in(block, windows(block, overlapping), (), overlapping).choices)
+    return tuple(own_placements(block, overlapping).choices)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ are not allocated in this sense; they stand in the reserve.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
@@ -68,7 +69,9 @@ def allocated(
         others += after - np.where(here & forward, kept, 0.0)
         others += _deferred(costs, stages[stage], np.cumsum(here & backward) - (here & backward))
         own[here & forward] = _most(run, [part.forward_peak for part in run])
-        own[here & backward] = _most(run, [part.backward_peak for part in run])
+        own[here & backward] = _most(
+            run, [part.backward_peak for part in run], _beside(run, ahead=stages[stage].ahead)
+        )
         if schedule.splits_backward:
             waits = sum(b.weight_held_bytes for b in _blocks(costs, stages[stage]))
             ended, made = np.cumsum(here & backward), np.cumsum(here & weight)
@@ -97,25 +100,34 @@ def _run(costs: PipelineCosts, stage: Stage) -> list[Passes]:
     """The passes of a stage's blocks, in model order; of a kind's parts the first come first."""
     waiting: dict[int, list[Passes]] = defaultdict(list)
     for part in stage.parts:
-        waiting[part.kind].extend(_passes_of(costs.blocks[part.kind], part))
+        waiting[part.kind].extend(_passes_of(costs.blocks[part.kind], part, stage.ahead))
     return [waiting[kind].pop(0) for kind in costs.sequence[stage.start : stage.stop]]
 
 
-def _passes_of(block: Block, part: Part) -> list[Passes]:
+def _passes_of(block: Block, part: Part, ahead: bool) -> list[Passes]:
     """One entry per block; of a group the first keeps the input and the last rebuilds them all."""
     found = []
     for start in range(0, part.count, part.group):
         size = min(part.group, part.count - start)
-        whole = passes(block, part.choice, size)
+        whole = passes(block, part.choice, size, ahead=ahead)
         inner = Passes(0.0, whole.forward_peak, whole.backward_peak - whole.kept)
         found += [whole, *[inner] * (size - 1)]
     return found
 
 
-def _most(run: list[Passes], peaks: list[float]) -> float:
+def _beside(run: list[Passes], *, ahead: bool) -> list[float]:
+    """What blocks before each one rebuilt early and hold while it runs backward.
+
+    Of a stage that recomputes ahead those are all, else what stands in the block's own windows.
+    """
+    early = [0.0, *(block.early for block in run[:-1])]
+    return list(itertools.accumulate(early)) if ahead else early
+
+
+def _most(run: list[Passes], peaks: list[float], beside: list[float] | None = None) -> float:
     """The most that a pass through a stage holds of its own micro-batch."""
     before, most = 0.0, 0.0
-    for block, peak in zip(run, peaks, strict=True):
-        most = max(most, before + peak)
+    for block, peak, more in zip(run, peaks, beside or [0.0] * len(run), strict=True):
+        most = max(most, before + peak + more)
         before += block.kept
     return most

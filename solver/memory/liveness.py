@@ -3,8 +3,9 @@
 Forward: a tensor lives until the last op that takes it, or to its backward if it is kept. Backward,
 in reverse: an op needs the gradient of its output and the tensors that it reads, and makes the
 gradients of its inputs; a tensor is freed after the last op that reads it, a gradient after the op
-whose output it belongs to. What was not kept is rebuilt when it is first read, or, where the
-framework re-runs the whole block, before the block's backward begins.
+whose output it belongs to. What was not kept is rebuilt when it is first read; in its window, where
+it has one; or, where the framework re-runs the whole block or the stage recomputes ahead, before
+the block's backward begins.
 """
 
 from __future__ import annotations
@@ -20,20 +21,23 @@ from solver.recompute.choice import Choice, keep_all, needed_tensors
 class Passes:
     """Bytes of one block for one micro-batch: kept between its passes, and the peak in each.
 
-    Peaks count everything of this block and micro-batch, what is kept included.
+    Peaks count everything of this block and micro-batch, what is kept included. ``early`` bytes
+    are there before its backward begins, while other blocks run theirs.
     """
 
     kept: float
     forward_peak: float
     backward_peak: float
+    early: float = 0.0
 
 
 @lru_cache(maxsize=4096)
-def passes(block: Block, choice: Choice, group: int = 1) -> Passes:
+def passes(block: Block, choice: Choice, group: int = 1, *, ahead: bool = False) -> Passes:
     """The passes of a block under a choice.
 
     ``group``: blocks recomputed together, of which this is one; only the first one's input is
-    kept, and all of them are rebuilt before the last one's backward.
+    kept, and all of them are rebuilt before the last one's backward. ``ahead``: its stage
+    recomputes ahead, all that stands in no window of the block itself.
     """
     held = needed_tensors(block) - set(choice.recomputed)
     if choice.whole:
@@ -46,11 +50,20 @@ def passes(block: Block, choice: Choice, group: int = 1) -> Passes:
             _forward_peak(block, held),
             others + max(rebuilt.forward_peak + boundary, rebuilt.backward_peak),
         )
-    return Passes(
-        choice.kept_bytes,
-        _forward_peak(block, held),
-        _backward_peak(block, held, frozenset(choice.recomputed), frozenset(choice.repeated)),
+    at = {op.name: position for position, op in enumerate(block.ops)}
+    in_window = {p.tensor: at[p.window] for p in choice.placed if not p.following}
+    early = frozenset(placed.tensor for placed in choice.placed if placed.following)
+    if ahead:
+        early = needed_tensors(block).intersection(choice.recomputed).difference(in_window)
+    peak = _backward_peak(
+        block,
+        held | early,
+        frozenset(choice.recomputed),
+        frozenset(choice.repeated),
+        in_window,
     )
+    waiting = sum(op.output_bytes for op in block.ops if op.name in early)
+    return Passes(choice.kept_bytes, _forward_peak(block, held), peak, waiting)
 
 
 def _forward_peak(block: Block, held: frozenset[str]) -> float:
@@ -70,11 +83,16 @@ def _forward_peak(block: Block, held: frozenset[str]) -> float:
 
 
 def _backward_peak(
-    block: Block, held: frozenset[str], rebuilt: frozenset[str], repeated: frozenset[str]
+    block: Block,
+    held: frozenset[str],
+    rebuilt: frozenset[str],
+    repeated: frozenset[str],
+    in_window: dict[str, int],
 ) -> float:
-    """The most that backward holds at once, beginning with what forward kept.
+    """The most that backward holds at once, beginning with what is there by then (``held``).
 
-    A repeated op's output stands beside the kept one while its backward runs.
+    A repeated op's output stands beside the kept one while its backward runs. ``in_window``: what
+    is rebuilt while the op of that position runs its backward.
     """
     made = {op.name: op for op in block.ops}
     differentiable = _differentiable(block)
@@ -89,6 +107,9 @@ def _backward_peak(
     for at in range(len(block.ops) - 1, -1, -1):
         op = block.ops[at]
         passing = _rebuild(op.backward_reads, live, rebuilt, made)
+        for name, window in in_window.items():
+            if window == at and name in first_read:
+                live[name] = made[name].output_bytes
         for name in op.inputs:
             if name == "x":
                 gradients[name] = block.input_bytes

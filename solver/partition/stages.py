@@ -51,17 +51,26 @@ def stages_at(
 ) -> tuple[Stage, ...] | None:
     """The stages of given cuts, each with the menu's cheapest mix; None if one cannot fit."""
     stages = []
-    for position, (start, stop) in enumerate(cuts):
-        run = costs.sequence[start:stop]
-        counts = menu.signature(run, len(costs.blocks))
-        device = schedule.device(position)
-        states = sum(costs.at(device).blocks[kind].states.total for kind in run)
-        asked, in_flight = _asked(costs, menu, schedule, position)
-        mix = asked.cheapest(counts, states, in_flight)
-        if mix is None:
+    for position, cut in enumerate(cuts):
+        stage = stage_at(costs, menu, schedule, position, cut)
+        if stage is None:
             return None
-        stages.append(Stage(start, stop, asked.parts(mix)))
+        stages.append(stage)
     return tuple(stages)
+
+
+def stage_at(
+    costs: PipelineCosts, menu: Menu, schedule: Schedule, position: int, cut: tuple[int, int]
+) -> Stage | None:
+    """One stage with the menu's cheapest mix; None if it cannot fit."""
+    start, stop = cut
+    run = costs.sequence[start:stop]
+    counts = menu.signature(run, len(costs.blocks))
+    device = schedule.device(position)
+    states = sum(costs.at(device).blocks[kind].states.total for kind in run)
+    asked, in_flight = _asked(costs, menu, schedule, position)
+    mix = asked.cheapest(counts, states, in_flight)
+    return None if mix is None else Stage(start, stop, asked.parts(mix))
 
 
 def _asked(costs: PipelineCosts, menu: Menu, schedule: Schedule, stage: int) -> tuple[Menu, int]:

@@ -5,12 +5,9 @@ Blocks of a stage are then tied together in pairs. Small stages are summed up ex
 (``recompute/lending.py``), and an :class:`EarlyMenu` over links decides them; a stage that
 recomputes ahead holds all it rebuilds at once, so that a :class:`GatheredMenu` does so exactly.
 
-Where windows stay contested each is given to its own block or to the block before it as a whole
-(``shared_windows.py``), which unties the blocks again: a :class:`FreeMenu` over links decides them,
-and two relaxations bound what it may miss:
-
-- windows filled to the last second: the least recompute without windows, less all their seconds;
-- windows not shared: every block has its own and the following block's windows to itself.
+A window that stays contested is given to its own block or lent as a whole. What that misses is
+bounded by two relaxations: contested windows endless for every block that wants them, and windows
+filled to the last second, which is the least recompute without windows less all their seconds.
 """
 
 from __future__ import annotations
@@ -30,15 +27,17 @@ from solver.partition.gathered_menu import GatheredMenu
 from solver.partition.menu import Floats, Index, Menu, Mix, Part
 from solver.partition.orders import Orders, orders
 from solver.partition.runs import Signatures
-from solver.partition.shared_windows import shares, unshared
 from solver.recompute.choice import Choice
 from solver.recompute.frontier import Frontier
-from solver.recompute.placed import Link, lendings, link_placements, some_placements
+from solver.recompute.placed import (
+    Link,
+    lendings,
+    link_placements,
+    own_placements,
+    some_placements,
+)
 from solver.recompute.placements import Placements
 from solver.recompute.windows import windows
-
-MOST_CONTESTED = 2
-"""Blocks with contested windows beside which those of all others are shared out without loss."""
 
 
 class WindowMenu(Menu):
@@ -54,13 +53,10 @@ class WindowMenu(Menu):
         self, costs: PipelineCosts, frontiers: tuple[Frontier, ...], *, gathers: bool = False
     ) -> None:
         self._costs, self._gathers = costs, gathers
-        self._menu: type[FreeMenu] | type[GatheredMenu] = GatheredMenu if gathers else FreeMenu
-        self._plain = self._menu(costs, frontiers)
+        menu: type[FreeMenu] | type[GatheredMenu] = GatheredMenu if gathers else FreeMenu
+        self._plain = menu(costs, frontiers)
         self._orders: Orders = orders(costs.sequence, len(costs.blocks))
         self._chains = Chains(costs, self._placements, self._lengths, gathers=gathers)
-        self._some: dict[Link, Placements] = {}
-        self._untied = self._without_contest()
-        self._shares: list[FreeMenu | GatheredMenu] | None = None
         self._known: dict[tuple[int, float, int], Mix | None] = {}
         filled = [
             sum(window.seconds for window in windows(block, costs.overlapping))
@@ -68,39 +64,35 @@ class WindowMenu(Menu):
             for block in costs.blocks
         ]
         self._filled = np.array(filled)
-        if self._untied is None:
-            fronts = tuple(unshared(costs, link) for link in self._orders.links)
-            self._unshared = self._menu(_by_link(costs, self._orders), fronts)
-
-    def _without_contest(self) -> EarlyMenu | GatheredMenu | None:
-        """The menu over links where windows are shared out without loss, or None."""
         links = self._orders.links
-        contested = [bool(one.contested) for one in lendings(self._costs, links)]
-        if sum(contested[kind] for kind in self._costs.sequence) > MOST_CONTESTED:
-            return None
-        made = [self._placements(link) for link in links] if not any(contested) else []
-        found = tuple(one for one in made if one is not None)
-        if len(found) < len(links):
-            if self._gathers:
-                return None
-            some = [some_placements(self._costs, link, links) for link in links]
-            pairs = [pair for pair in some if pair is not None]
-            if len(pairs) < len(links):
-                return None
-            self._some = {link: pair[0] for link, pair in zip(links, pairs, strict=True)}
-            taken, bounding = zip(*pairs, strict=True)
-            return EarlyMenu(self._costs, links, taken, bounding)
-        if self._gathers:
-            return GatheredMenu(_by_link(self._costs, self._orders), tuple(map(as_frontier, found)))
-        return EarlyMenu(self._costs, links, found)
+        contested = any(one.contested for one in lendings(costs, links))
+        every = [self._placements(link) for link in links] if not contested else []
+        self._made = tuple(one for one in every if one is not None)
+        bounding: tuple[Placements, ...] | None = None
+        if len(self._made) < len(links):
+            pairs = [some_placements(costs, link, links, gathers=gathers) for link in links]
+            self._made, bounding = tuple(zip(*pairs, strict=True))
+        self._misses = bounding is not None
+        self._untied: EarlyMenu | GatheredMenu
+        if gathers:
+            self._untied = self._gathered(self._made)
+            self._bounding: Menu = self._gathered(bounding) if bounding else self._untied
+        else:
+            self._bounding = self._untied = EarlyMenu(costs, links, self._made, bounding)
+
+    def _gathered(self, made: tuple[Placements, ...]) -> GatheredMenu:
+        by_link = tuple(self._costs.blocks[kind] for kind, _ in self._orders.links)
+        return GatheredMenu(
+            replace(self._costs, blocks=by_link), tuple(as_frontier(one) for one in made)
+        )
 
     @property
     def alone(self) -> FreeMenu:
         """The menu of blocks that use their own windows only, tied to no neighbour."""
-        own = {kind: at for at, (kind, after) in enumerate(self._orders.links) if after is None}
-        share = shares(self._costs, self._orders.links, gathers=False)[0]
-        fronts = tuple(share.frontiers[own[kind]] for kind in range(len(self._costs.blocks)))
-        return FreeMenu(self._costs, fronts)
+        fronts = [
+            as_frontier(own_placements(b, self._costs.overlapping)) for b in self._costs.blocks
+        ]
+        return FreeMenu(self._costs, tuple(fronts))
 
     def signatures(self) -> Signatures:
         """Runs told apart by the order of their blocks."""
@@ -115,13 +107,13 @@ class WindowMenu(Menu):
         return tuple(self._orders.signatures.counts[order].tolist())
 
     def bounds(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
-        """The larger of both relaxations' bounds."""
+        """Windows shared out without loss; where some are contested, the larger relaxation."""
         kinds, order = counts[:, :-1], counts[:, -1]
-        if self._untied is not None:
-            return self._untied.bounds(self._orders.linked[order], states, in_flight)
-        filled = self._plain.bounds(kinds, states, in_flight) - kinds @ self._filled
-        alone = self._unshared.bounds(self._orders.linked[order], states, in_flight)
-        return np.asarray(np.maximum(filled, alone))
+        found = self._bounding.bounds(self._orders.linked[order], states, in_flight)
+        if self._misses:
+            filled = self._plain.bounds(kinds, states, in_flight) - kinds @ self._filled
+            found = np.maximum(found, filled)
+        return found
 
     def least_bytes(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
         """Every block at its least: windows save no memory."""
@@ -133,12 +125,9 @@ class WindowMenu(Menu):
 
     def parts(self, mix: Mix) -> tuple[Part, ...]:
         """The choices behind a mix, in the order of the model."""
-        found = [
-            Part(self._orders.links[link][0], self._choice(link, choice), count)
-            for link, choice, count in mix.parts
-        ]
         joined: list[Part] = []
-        for part in found:
+        for link, named, count in mix.parts:
+            part = Part(self._orders.links[link][0], self._choice(link, named), count)
             if joined and (joined[-1].kind, joined[-1].choice) == (part.kind, part.choice):
                 part = replace(part, count=joined.pop().count + part.count)
             joined.append(part)
@@ -152,37 +141,12 @@ class WindowMenu(Menu):
         return self._known[key]
 
     def _search(self, order: int, states: float, in_flight: int) -> Mix | None:
-        exact = isinstance(self._untied, GatheredMenu) or (
-            self._untied is not None and self._untied.exact
-        )
-        chain = None if exact else self._chains.of(self._orders.run(order))
-        if chain is not None:
-            return self._of_chain(chain, order, states, in_flight)
-        if self._untied is not None:
-            return self._of_links(self._untied, order, states, in_flight)
-        return self._of_shares(order, states, in_flight)
-
-    def _of_links(
-        self, menu: EarlyMenu | GatheredMenu, order: int, states: float, in_flight: int
-    ) -> Mix | None:
-        """Any order of the choices of a link among its blocks will do."""
-        linked = tuple(self._orders.linked[order].tolist())
-        mix = menu.cheapest(linked, states, in_flight)
-        if mix is None:
-            return None
-        return self._mix(mix.seconds, mix.bound, self._laid_out(mix, order, _ALL))
-
-    def _laid_out(self, mix: Mix, order: int, share: int) -> list[tuple[int, int]]:
-        """The link and the choice of every block, in the order of the model."""
-        links = self._orders.places(order)
-        waiting: dict[int, deque[int]] = {}
-        for taker, choice, count in mix.parts:
-            waiting.setdefault(taker, deque()).extend([choice] * count)
-        takers = [self._orders.links[link][0] for link in links] if share == _PLAIN else links
-        return [
-            (link, _named(share, waiting[taker].popleft()))
-            for link, taker in zip(links, takers, strict=True)
-        ]
+        exact = isinstance(self._untied, GatheredMenu) or self._untied.exact
+        if self._misses or not exact:
+            chain = self._chains.of(self._orders.run(order))
+            if chain is not None:
+                return self._of_chain(chain, order, states, in_flight)
+        return self._of_links(order, states, in_flight)
 
     def _of_chain(self, chain: Chain, order: int, states: float, in_flight: int) -> Mix | None:
         budget = self._costs.capacity_bytes * (1 + ROUNDING) - self._costs.reserved_bytes - states
@@ -197,45 +161,48 @@ class WindowMenu(Menu):
         seconds = float(chain.seconds[at])
         links = self._orders.places(order)
         decided = [
-            (link, _named(_ALL, choice))
+            (link, _named(_CHAINED, choice))
             for link, choice in zip(links, chain.choices(at), strict=True)
         ]
         return self._mix(seconds, seconds, decided)
 
-    def _of_shares(self, order: int, states: float, in_flight: int) -> Mix | None:
-        """The best way to give windows away as a whole, or to leave them empty."""
+    def _of_links(self, order: int, states: float, in_flight: int) -> Mix | None:
+        """Choices of a link in any order among its blocks; or no windows, if that is less."""
         linked = tuple(self._orders.linked[order].tolist())
-        kinds = tuple(self._orders.signatures.counts[order, :-1].tolist())
-        plain = self._plain.cheapest(kinds, states, in_flight)
-        if plain is None:
+        best, share = self._untied.cheapest(linked, states, in_flight), _UNTIED
+        if best is None:
             return None
-        best, which = plain, _PLAIN
-        for at, menu in enumerate(self._shared_menus()):
-            found = menu.cheapest(linked, states, in_flight)
-            if found is not None and found.seconds < best.seconds:
-                best, which = found, at
-        alone = self._unshared.cheapest(linked, states, in_flight)
-        bound = max(0.0, plain.bound - float(np.array(kinds) @ self._filled))
-        if alone is not None:
-            bound = max(bound, alone.bound)
-        return self._mix(best.seconds, min(bound, best.seconds), self._laid_out(best, order, which))
+        bound = best.bound
+        if self._misses:
+            kinds = tuple(self._orders.signatures.counts[order, :-1].tolist())
+            plain = self._plain.cheapest(kinds, states, in_flight)
+            if self._bounding is not self._untied:
+                least = self._bounding.cheapest(linked, states, in_flight)
+                bound = 0.0 if least is None else least.bound
+            if plain is not None:
+                bound = max(bound, plain.bound - float(np.array(kinds) @ self._filled))
+                if plain.seconds < best.seconds:
+                    best, share = plain, _PLAIN
+        return self._mix(best.seconds, min(bound, best.seconds), self._laid_out(best, order, share))
+
+    def _laid_out(self, mix: Mix, order: int, share: int) -> list[tuple[int, int]]:
+        """The link and the choice of every block, in the order of the model."""
+        links = self._orders.places(order)
+        waiting: dict[int, deque[int]] = {}
+        for taker, choice, count in mix.parts:
+            waiting.setdefault(taker, deque()).extend([choice] * count)
+        takers = [self._orders.links[link][0] for link in links] if share == _PLAIN else links
+        return [
+            (link, _named(share, waiting[taker].popleft()))
+            for link, taker in zip(links, takers, strict=True)
+        ]
 
     def _mix(self, seconds: float, bound: float, decided: list[tuple[int, int]]) -> Mix:
         hidden = sum(self._choice(link, choice).hidden_seconds for link, choice in decided)
         charged = self._costs.overlapping.charge * hidden
         return Mix(seconds, bound, _grouped(decided), charged)
 
-    def _shared_menus(self) -> list[FreeMenu | GatheredMenu]:
-        if self._shares is None:
-            costs = _by_link(self._costs, self._orders)
-            found = shares(self._costs, self._orders.links, gathers=self._gathers)
-            self._shares = [self._menu(costs, share.frontiers) for share in found]
-        return self._shares
-
     def _placements(self, link: Link) -> Placements | None:
-        """Every placement of a link, or some where they are too many; None: not looked at."""
-        if link in self._some:
-            return self._some[link]
         return link_placements(self._costs, link, self._orders.links, gathers=self._gathers)
 
     def _lengths(self, kind: int) -> Floats:
@@ -245,30 +212,23 @@ class WindowMenu(Menu):
     def _choice(self, link: int, named: int) -> Choice:
         """A choice of a link by its name in mixes."""
         row, share = divmod(named, _SHARES)
-        if share - _FIRST == _PLAIN:
+        if share == _PLAIN:
             return self._plain.frontiers[self._orders.links[link][0]].choices[row]
-        if share - _FIRST == _ALL:
-            made = self._placements(self._orders.links[link])
-            assert made is not None, "a choice is one of placements"
-            return made.choices[row]
-        return self._shared_menus()[share - _FIRST].frontiers[link].choices[row]
+        if share == _UNTIED:
+            return self._made[link].choices[row]
+        made = self._placements(self._orders.links[link])
+        assert made is not None, "a chain is made of placements"
+        return made.choices[row]
 
 
-_ALL, _PLAIN = -1, -2
-"""Beside the numbers of shares: every placement, and none."""
-
-_SHARES, _FIRST = 8, 2
-"""More than there are shares, and the place of the first one among them."""
+_SHARES = 3
+_UNTIED, _CHAINED, _PLAIN = range(_SHARES)
+"""Where a choice is from: shared-out windows, a chain, or no windows at all."""
 
 
 def _named(share: int, row: int) -> int:
-    """A choice by the share whose it is, and its row there."""
-    return row * _SHARES + share + _FIRST
-
-
-def _by_link(costs: PipelineCosts, found: Orders) -> PipelineCosts:
-    """The costs with one block per link."""
-    return replace(costs, blocks=tuple(costs.blocks[kind] for kind, _ in found.links))
+    """A choice by where it is from, and its row there."""
+    return row * _SHARES + share
 
 
 def _grouped(decided: list[tuple[int, int]]) -> tuple[tuple[int, int, int], ...]:

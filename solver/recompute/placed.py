@@ -14,6 +14,7 @@ import numpy as np
 
 from solver.costs.pipeline import Block, Overlapping, PipelineCosts
 from solver.recompute.fill import ROUNDING, Fill
+from solver.recompute.frontier import MOST_LABELS
 from solver.recompute.lending import Lending, lasting, lending, own_lasting
 from solver.recompute.placements import Placements, Slots, joined, lent_by, placements
 from solver.recompute.windows import Window, windows
@@ -29,15 +30,6 @@ MOST_WAYS = 50_000
 
 MOST_UNTIED = 4_000
 """The same where no two blocks want a window."""
-
-MOST_ALONE = 600
-"""The same where no other block wants the windows, and they are given away as a whole."""
-
-MOST_COARSE = 1_500
-"""The same where besides windows are counted in steps."""
-
-STEPS = (0, 8, 4, 1)
-"""Steps of a window, tried in turn until the choices are few enough; 0: as many as matter."""
 
 
 @lru_cache(maxsize=64)
@@ -64,39 +56,58 @@ def link_placements(
 
 @lru_cache(maxsize=512)
 def some_placements(
-    costs: PipelineCosts, link: Link, links: tuple[Link, ...]
-) -> tuple[Placements, Placements] | None:
-    """Where they are too many: some of them, and as many as bound all of them; None: still so.
+    costs: PipelineCosts, link: Link, links: tuple[Link, ...], *, gathers: bool
+) -> tuple[Placements, Placements]:
+    """Where they are too many, or tied to a neighbour's: some of them, and what bounds all of them.
 
     Some are those without windows of the following block, and those of least seconds whatever they
     hold early; a contested window is the block's own if it is the first, else lent. The others are
     as if nothing were held early, and a contested window endless for each block that wants it; or
-    where that is too many still, as if windows were filled to the last second.
+    where that is too many still, as if windows were filled to the last second. ``gathers``: as
+    ``link_placements``; what is held early is then no reason for the former.
     """
     shared_out = lendings(costs, links)
     given = tuple(one.given_away() for one in shared_out)
-    without = tuple(replace(one, own=()) for one in given)
-    nothing = (Lending((), (), ()),) * len(given)
+    kept_out = tuple(replace(one, own=()) for one in given)
     wide = tuple(one.endless() for one in shared_out)
-    to_itself, kind, following = (link[0], None), *link
-    alone = _between(costs, to_itself, links, given, given) or _between(
-        costs, to_itself, links, without, given
+    to_itself, (kind, following) = (link[0], None), link
+    plain = own_placements(costs.blocks[kind], costs.overlapping, most=0)
+    alone = (
+        _between(costs, to_itself, links, given, given)
+        or _between(costs, to_itself, links, kept_out, given)
+        or plain
     )
-    freely = _between(costs, link, links, given, given, gathers=True) or _between(
-        costs, link, links, without, given, gathers=True
+    freely = (
+        _between(costs, link, links, given, given, gathers=True, apart=gathers)
+        or _between(costs, link, links, kept_out, given, gathers=True, apart=gathers)
+        or plain
     )
-    if alone is None or freely is None:
-        return None
-    most = _between(costs, link, links, wide, wide, gathers=True)
+    most = _between(costs, link, links, wide, wide, gathers=True, apart=gathers)
     if most is None:
-        plain = _between(costs, to_itself, links, nothing, nothing)
-        if plain is None:
-            return None
         open_to = [costs.blocks[one] for one in (kind, following) if one is not None]
         filled = sum(w.seconds for block in open_to for w in windows(block, costs.overlapping))
         saved = max(1.0 - costs.overlapping.charge, 0.0) * filled
         most = replace(plain, seconds=np.maximum(plain.seconds - saved, 0.0))
-    return joined(alone, freely), replace(most, early=np.zeros(len(most.early)))
+    some = freely if gathers else joined(alone, freely)
+    return some, replace(most, early=np.zeros(len(most.early)))
+
+
+@lru_cache(maxsize=512)
+def own_placements(block: Block, overlapping: Overlapping, most: int = MOST_UNTIED) -> Placements:
+    """The choices of a block with its own windows to itself; none in them if they are too many."""
+    own = lending(block, (), overlapping).own
+    fills = tuple(_Wanted.of(w, False, *_of_own(block, w)).fill for w in own)
+    slots = Slots((), own, fills, shared=(False,) * len(own))
+    found = placements(block, slots, overlapping.charge, most) if most else None
+    if found is None:
+        found = placements(block, Slots((), (), ()), overlapping.charge, MOST_LABELS)
+    assert found is not None, "the block's frontier was made before"
+    return found
+
+
+def _of_own(block: Block, window: Window) -> tuple[tuple[float, ...], float]:
+    durations = own_lasting(block, window)
+    return durations, sum(durations)
 
 
 def _between(
@@ -202,53 +213,3 @@ def _walked(
         gathers=gathers,
     )
     return placements(block, slots, overlapping.charge, MOST_EXACT if tied else MOST_UNTIED)
-
-
-@lru_cache(maxsize=512)
-def placements_in(
-    block: Block,
-    own: tuple[Window, ...],
-    following: tuple[Window, ...],
-    overlapping: Overlapping,
-    *,
-    apart: bool = False,
-) -> Placements:
-    """The choices of a block that has these windows to itself, as finely as is cheap."""
-    durations = lasting(block)
-    shortest = min((s for s in durations if s > 0), default=np.inf)
-    own = tuple(window for window in own if window.seconds >= shortest)
-    following = tuple(window for window in following if window.seconds >= shortest)
-    alone = (False,) * (len(own) + len(following))
-    for steps in STEPS:
-        fills = tuple(
-            Fill(window.seconds, np.zeros(0), steps) if steps else _fill(window, durations)
-            for window in (*following, *own)
-        )
-        slots = Slots(following, own, fills, shared=alone, apart=apart)
-        most = MOST_COARSE if steps else MOST_ALONE
-        found = placements(block, slots, overlapping.charge, most)
-        if found is not None:
-            return found
-    found = placements(block, Slots((), (), ()), overlapping.charge, 10**9)
-    assert found is not None
-    return found
-
-
-def _fill(window: Window, durations: tuple[float, ...]) -> Fill:
-    if sum(durations) <= window.seconds * (1 + ROUNDING):
-        return Fill.roomy(window.seconds)
-    return Fill.of(window.seconds, list(durations))
-
-
-@lru_cache(maxsize=512)
-def unshared_placements(block: Block, behind: int, overlapping: Overlapping) -> Placements:
-    """The choices of a block beside which one endless window lies, bounded.
-
-    ``behind``: position from which on its readers must stand before the window. Each choice is
-    one of a relaxation: of two that differ in what is hidden, either may be the better one.
-    """
-    endless = Window("", behind, np.inf)
-    slots = Slots((), (endless,), (Fill(np.inf, np.zeros(0)),), relaxed=True)
-    found = placements(block, slots, overlapping.charge, 10**9)
-    assert found is not None
-    return found

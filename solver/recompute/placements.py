@@ -152,15 +152,14 @@ class Slots:
 
     ``following`` and ``own`` are in time order; ``fills`` are of both, in that order. ``shared``:
     which of them, in that order, other blocks want too, so that their uses count among the costs;
-    None: all of them. ``relaxed``: instead, all that is run again counts, hidden or not. ``apart``:
-    nothing on demand takes what is placed in a window. ``gathers``: bytes held early are no cost.
+    None: all of them. ``apart``: nothing on demand takes what is placed in a window. ``gathers``:
+    bytes held early are no cost.
     """
 
     following: tuple[Window, ...]
     own: tuple[Window, ...]
     fills: tuple[Fill, ...]
     shared: tuple[bool, ...] | None = None
-    relaxed: bool = False
     apart: bool = False
     gathers: bool = False
 
@@ -322,10 +321,10 @@ class _Walk:
             return parts[0]
         costs = np.concatenate([part.costs for part in parts])
         reruns = np.concatenate([part.reruns for part in parts])
-        rows = undominated_rows(self._compared(costs, reruns, self._counted))
+        rows = undominated_rows(self._compared(costs, self._counted))
         return _Labels(costs[rows], reruns[rows])
 
-    def _compared(self, costs: Floats, reruns: npt.NDArray[Any], uses: list[int]) -> Floats:
+    def _compared(self, costs: Floats, uses: list[int]) -> Floats:
         """What must be no larger for one choice to replace another.
 
         Bytes rebuilt or held early may grow by what kept bytes shrink (``frontier.py``).
@@ -334,11 +333,7 @@ class _Walk:
         columns = [kept, costs[:, _SECONDS], kept + costs[:, _REBUILT]]
         if self._slots.following and not self._slots.gathers:
             columns.append(kept + costs[:, _EARLY])
-        if self._slots.relaxed:
-            hidden = self._uses(reruns).sum(axis=1)
-            columns.append(costs[:, _SECONDS] + max(1.0 - self._charge, 0.0) * hidden)
-        else:
-            columns += list(costs[:, uses].T)
+        columns += list(costs[:, uses].T)
         return np.stack(columns, axis=1)
 
     def _uses(self, reruns: npt.NDArray[Any]) -> Floats:
@@ -350,7 +345,7 @@ class _Walk:
 
     def _placements(self, final: _Labels) -> Placements:
         costs = final.costs
-        rows = undominated_rows(self._compared(costs, final.reruns, self._shared))
+        rows = undominated_rows(self._compared(costs, self._shared))
         order = rows[np.lexsort(costs[rows][:, [_EARLY, _REBUILT, _SECONDS, _KEPT]].T)]
         costs, reruns = costs[order], final.reruns[order]
         true, lent = self._uses(reruns), len(self._slots.following)

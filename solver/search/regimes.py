@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from solver.partition.policy_menu import policy_menu
 from solver.partition.policy_regimes import policy_regimes
+from solver.partition.regime import Regime
 from solver.question import Question
-from solver.request import ChoicePer, Overlap, Recompute
-from solver.search.search import Regimes, one_regime
+from solver.request import ChoicePer, Overlap, Policy, Recompute
+from solver.search.search import Regimes
 
 
 def regimes_of(asked: Question) -> Regimes:
@@ -21,7 +22,17 @@ def free_regimes(recompute: Recompute) -> Regimes:
     """The ways in which a plan may be made where no framework says otherwise."""
     if recompute.choice_per is ChoicePer.MODEL:
         return lambda _, costs: policy_regimes(costs, recompute)
-    return one_regime(
-        lambda costs: policy_menu(costs, recompute),
-        ahead=recompute.overlap in (Overlap.STALLS, Overlap.ALL),
-    )
+    ahead = uses_stalls(recompute)
+    asked = Regime(lambda costs: policy_menu(costs, recompute), ahead=ahead)
+    if recompute.overlap not in (Overlap.COMMUNICATION, Overlap.ALL):
+        return lambda _layout, _costs: [asked]
+    # Large stages fill windows nearly as well as can be; no plan may be slower than one without.
+    plain = recompute.model_copy(update={"overlap": Overlap.STALLS if ahead else Overlap.OFF})
+    without = Regime(lambda costs: policy_menu(costs, plain), ahead=ahead)
+    return lambda _layout, _costs: [asked, without]
+
+
+def uses_stalls(recompute: Recompute) -> bool:
+    """Whether stages may recompute ahead of the gradient."""
+    free = recompute.policy is Policy.OPTIMAL
+    return free and recompute.overlap in (Overlap.STALLS, Overlap.ALL)

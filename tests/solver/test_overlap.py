@@ -9,7 +9,7 @@ import pytest
 from service.replay import Kind, replay
 from solver.errors import BadRequest, SolverFailed
 from solver.plan import PlacedTensor, Plan
-from solver.planner import plan
+from solver.planner import evaluate, plan
 from solver.question import question
 from solver.request import PlanRequest
 from solver.verify import verify
@@ -162,3 +162,57 @@ def test_the_check_catches_a_stage_that_is_not_ahead() -> None:
     stages[0] = stages[0].model_copy(update={"recomputes_ahead": False})
     with pytest.raises(SolverFailed):
         verify(costs, "1f1b", 2, stages, found.iteration_seconds, fits=True)
+
+
+def test_evaluation_in_stalls_is_no_slower_and_says_which_stages_are_ahead() -> None:
+    off, stalls = evaluate(asked("off", 42.0)), evaluate(asked("stalls", 42.0))
+    assert stalls.iteration_seconds < off.iteration_seconds
+    assert any(stage.recomputes_ahead for stage in stalls.stages)
+    best = plan(asked("stalls", 42.0))
+    assert best.iteration_seconds is not None
+    assert best.iteration_seconds <= stalls.iteration_seconds
+
+
+@pytest.mark.parametrize(
+    ("layout", "field"),
+    [
+        ({"schedule": "zb-h1"}, "layout.schedule"),
+        ({"schedule": ["chimera", "zb-h1"]}, "layout.schedule"),
+        ({"virtual_stages": 3}, "layout.virtual_stages"),
+    ],
+)
+def test_stalls_are_refused_where_no_schedule_recomputes_in_them(
+    layout: dict[str, Any], field: str
+) -> None:
+    request = asked("stalls").model_dump(mode="json", exclude_unset=True)
+    request["layout"] |= layout
+    with pytest.raises(BadRequest) as refused:
+        plan(PlanRequest.model_validate(request))
+    assert refused.value.field == field
+
+
+def test_a_plan_that_hides_prices_recompute_on_demand() -> None:
+    found = plan(asked("communication"))
+    assert found.explanation is not None
+    priced = {entry.restriction: entry for entry in found.explanation.prices}
+    on_demand = priced["recompute on demand"]
+    assert on_demand.iteration_seconds == plan(asked("off")).iteration_seconds
+    assert on_demand.slower is not None
+    assert on_demand.slower > 0
+
+
+def test_what_is_rebuilt_early_is_among_the_allocated_bytes() -> None:
+    """The first of two blocks rebuilds 6 bytes in the window of the second."""
+    wide, reduce = LAYER["ops"]
+    layer = {**LAYER, "ops": [wide]}
+    last = {**LAYER, "ops": [{**wide, "forward_seconds": 9.0}, reduce]}
+    request = asked("communication", 22.0).model_dump(mode="json", exclude_unset=True)
+    request["model"]["profile"]["blocks"] = {"layer": layer, "last": last}
+    request["model"]["profile"]["sequence"] = [["layer", 1], ["last", 1]]
+    request["layout"] = {"pipeline_parallel": 1}
+    found = plan(PlanRequest.model_validate(request))
+    (stage,) = found.stages
+    placed = [placed for entry in stage.recompute for placed in entry.placed]
+    assert placed == [PlacedTensor(tensor="wide", window="reduce", following=True)]
+    # States, the first block's input, the second's own peak, and what is early.
+    assert stage.allocated_peak_bytes == 8.0 + 1.0 + 14.0 + 6.0

@@ -11,8 +11,9 @@ from solver.partition.outcome import Partition
 from solver.partition.policy_menu import policy_menu
 from solver.partition.problem import menu_on
 from solver.partition.solve import PartitionProblem
+from solver.partition.stages import stages_at
 from solver.planner import evaluate, plan
-from solver.request import Overlap, PlanRequest, Recompute
+from solver.request import ChoicePer, Overlap, PlanRequest, Recompute
 from tests.solver.overlap_samples import pipeline_with_windows
 from tests.solver.test_overlap import asked
 
@@ -33,6 +34,23 @@ def test_it_fits_and_is_never_faster_than_the_optimum(seed: int, overlap: Overla
     best = PartitionProblem(costs, menu, schedule).solve()
     assert isinstance(best, Partition)
     assert best.makespan <= judged.makespan * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(400, 425))
+def test_without_windows_its_stages_are_the_best_of_one_choice_per_kind(seed: int) -> None:
+    """A second way to the same: the menu of stages whose blocks choose alike."""
+    costs, schedule = pipeline_with_windows(seed, most_blocks=8)
+    stages = lynx_heu(costs, schedule)
+    if stages is None:
+        return
+    menu = policy_menu(costs, Recompute(choice_per=ChoicePer.STAGE))
+    cuts = tuple((stage.start, stage.stop) for stage in stages)
+    alike = stages_at(costs, menu, schedule, cuts)
+    assert alike is not None
+    for one, other in zip(stages, alike, strict=True):
+        assert sum(part.seconds for part in one.parts) == pytest.approx(
+            sum(part.seconds for part in other.parts)
+        )
 
 
 def test_an_evaluation_of_it_hides_what_a_plan_could() -> None:
