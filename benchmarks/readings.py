@@ -42,7 +42,7 @@ def _sharded(request: PlanRequest) -> PlanRequest:
 READINGS = {
     "huggingface/nanotron": Reading(
         "eager kernels, and column-parallel layers that keep the rows they gathered "
-        "(nanotron/parallel/tensor_parallel/functional.py, without async communication)",
+        "(nanotron/parallel/tensor_parallel/functional.py, without tp_recompute_allgather)",
         Implementation(software="sharded", keeps_gathered=True, fused_weight_gradient=False),
     ),
     "pytorch/torchtitan": Reading(
