@@ -356,8 +356,8 @@ class Target(Strict):
     """The framework that is to run the plan."""
 
     framework: Name = Field(
-        description="Its name: megatron-lm, megatron-bridge, mindspeed, mindformers, deepspeed, "
-        "torchtitan, colossalai, galvatron or pytorch."
+        description="Its name: megatron-lm, megatron-bridge, mindspeed, mindformers, "
+        "mindformers-graph, deepspeed, torchtitan, colossalai, galvatron or pytorch."
     )
 
 

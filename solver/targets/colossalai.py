@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from solver.costs.pipeline import PipelineCosts
 from solver.layouts.layout import Layout
-from solver.partition.prefix_menu import PrefixMenu
 from solver.partition.regime import Regime
 from solver.plan import Export
-from solver.targets.layers import admits_layers, framed, kinds_in_turn, layer_count, layer_kinds
-from solver.targets.planned import Planned, layer_choices, layers_of
-from solver.targets.regimes import all_or_nothing, any_choice
+from solver.targets.layers import admits_layers
+from solver.targets.planned import Planned, first_whole_layers, layers_of
+from solver.targets.regimes import some_first_layers
 from solver.targets.target import Target
 from solver.targets.words import Remarks, python_export
 
@@ -31,17 +30,15 @@ class ColossalAI(Target):
 
     def regimes(self, costs: PipelineCosts, layout: Layout) -> list[Regime]:  # noqa: ARG002
         """A number of first layers for every stage."""
-        admits = admits_layers(costs, head_alone=False)
-        if len(layer_kinds(costs)) == 1:
-            return [any_choice((), all_or_nothing, admits)]
-        most, turns = layer_count(costs), kinds_in_turn(costs)
-        numbers = (0, most) if turns else tuple(range(most + 1))
-        return [Regime(menu=lambda c: PrefixMenu(framed(c), numbers), admits=admits)]
+        return some_first_layers(costs, admits_layers(costs, head_alone=False))
 
     def export(self, planned: Planned) -> Export:
         """The plugin with the plan's lists."""
         layout, remarks = planned.layout, Remarks()
-        counts = [_checkpointed(planned, number, remarks) for number in range(len(planned.stages))]
+        counts = [
+            first_whole_layers(planned, number, self.title, remarks)
+            for number in range(len(planned.stages))
+        ]
         arguments: dict[str, object] = {
             "tp_size": layout.tensor_parallel,
             "pp_size": layout.pipeline_parallel,
@@ -84,15 +81,3 @@ plugin = HybridParallelPlugin(
 {arguments}
 )
 '''
-
-
-def _checkpointed(planned: Planned, number: int, remarks: Remarks) -> int:
-    """First layers of a stage that are re-run; what is more than that is said in words."""
-    choices = layer_choices(planned.stages[number])
-    whole = [entry.whole for entry in choices]
-    if any(entry.recomputed and not entry.whole for entry in choices):
-        remarks.lost.append(f"Stage {number} recomputes parts of layers; ColossalAI whole ones.")
-    count = whole.index(False) if False in whole else len(whole)
-    if any(whole[count:]):
-        remarks.lost.append(f"Stage {number} recomputes other than its first layers.")
-    return count

@@ -51,6 +51,7 @@ _ENTRIES = {
     "mindspeed": _Entry("pretrain_gpt.py", '"${{MODEL_ARGS[@]}}" {arguments}'),
     "megatron-bridge": _Entry("run_recipe.py", "--config-file {file}"),
     "mindformers": _Entry("run_mindformer.py", "--config {file}"),
+    "mindformers-graph": _Entry("run_mindformer.py", "--config {file}"),
     "deepspeed": _Entry("train.py", "--deepspeed --deepspeed_config {file}"),
     "torchtitan": _Entry("train.py", "--plan {file}"),
     "colossalai": _Entry("train.py", "--plan {file}"),
@@ -112,7 +113,7 @@ def _quoted(argument: str) -> str:
 def _environment(planned: Planned, export: Export) -> list[tuple[str, str]]:
     """Megatron's overlap of tensor-parallel communication wants one queue before Blackwell."""
     layout = planned.layout
-    if not export.framework.startswith("m") or export.framework == "mindformers":
+    if not export.framework.startswith("m") or export.framework.startswith("mindformers"):
         return []
     if layout.zero_stage >= 2 or max(layout.tensor_parallel, layout.context_parallel) == 1:
         return []

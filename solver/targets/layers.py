@@ -53,13 +53,16 @@ def kinds_in_turn(costs: PipelineCosts) -> bool:
     return changes >= len(set(seen))
 
 
-def admits_layers(costs: PipelineCosts, *, head_alone: bool) -> Admits:
-    """A rule for what a stage may hold: a layer at least, or the model's end where that may be.
+def admits_layers(
+    costs: PipelineCosts, *, head_alone: bool, embedding_alone: bool = False
+) -> Admits:
+    """A rule for what a stage may hold: a layer at least, or an end of the model where that may be.
 
     The prediction modules stay together.
     """
     layers = np.isin(np.arange(len(costs.blocks)), layer_kinds(costs))
     head = np.array([block.name == HEAD for block in costs.blocks])
+    embedding = np.array([block.name == EMBEDDING for block in costs.blocks])
     prediction = np.array([block.name == PREDICTION for block in costs.blocks])
     modules = sum(1 for kind in costs.sequence if prediction[kind])
 
@@ -67,6 +70,8 @@ def admits_layers(costs: PipelineCosts, *, head_alone: bool) -> Admits:
         holds = counts[:, layers].sum(axis=1) > 0
         if head_alone:
             holds |= counts[:, head].sum(axis=1) > 0
+        if embedding_alone:
+            holds |= counts[:, embedding].sum(axis=1) > 0
         together = counts[:, prediction].sum(axis=1)
         return np.asarray(holds & ((together == 0) | (together == modules)))
 

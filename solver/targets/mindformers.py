@@ -4,8 +4,8 @@ Read from mindspore-ai/mindformers at 167a50de (July 2026): pynative/config/conf
 pynative/distributed/activation_checkpoint.py and pipeline_parallel.py. Every chunk holds a layer
 at least. ``recompute.full_recompute_layer`` takes any layer ids, ``recompute.select_module`` layer
 ranges for each module path, layers in the first list ignoring the second. A recomputed module keeps
-its input; attention and feed-forward are used here. Graph mode (``offset`` and first-k counts) is
-not written.
+its input; attention and feed-forward are used here. Graph mode is a target
+of its own (``mindformers_graph.py``).
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from solver.errors import BadRequest
 from solver.plan import BlockRecompute, Evaluation, LayoutAnswer, Plan, Stage
 from solver.request import Training
 from solver.targets.layers import EMBEDDING, ENDS, HEAD, PREDICTION
+from solver.targets.words import Remarks
 
 
 @dataclass(frozen=True)
@@ -124,3 +125,15 @@ def layer_choices(stage: Stage) -> list[BlockRecompute]:
     kinds = [name for name, count in stage.blocks for _ in range(count) if name not in ENDS]
     queues = {name: [e for e in found for _ in range(e.count)] for name, found in waiting.items()}
     return [queues[name].pop(0).model_copy(update={"count": 1}) for name in kinds]
+
+
+def first_whole_layers(planned: Planned, number: int, framework: str, remarks: Remarks) -> int:
+    """First layers of a stage that are run again; what is more than that is said in words."""
+    choices = layer_choices(planned.stages[number])
+    whole = [entry.whole for entry in choices]
+    if any(entry.recomputed and not entry.whole for entry in choices):
+        remarks.lost.append(f"Stage {number} recomputes parts of layers; {framework} whole ones.")
+    count = whole.index(False) if False in whole else len(whole)
+    if any(whole[count:]):
+        remarks.lost.append(f"Stage {number} recomputes other than its first layers.")
+    return count

@@ -18,6 +18,7 @@ from solver.partition.free_menu import FreeMenu
 from solver.partition.menu import Menu
 from solver.partition.outcome import Partition
 from solver.partition.policy_menu import first_layers_menu, policy_menu
+from solver.partition.prefix_menu import PrefixMenu
 from solver.partition.regime import Admits, Regime, Value
 from solver.partition.stages import AMPLE_BYTES
 from solver.recompute.choice import Choice, choice_keeping, keep_all, needed_tensors
@@ -26,7 +27,7 @@ from solver.recompute.policies import full
 from solver.request import Policy, Recompute
 from solver.schedules import Schedule
 from solver.schedules.schedule import ByKey
-from solver.targets.layers import framed, layer_count, layer_kinds
+from solver.targets.layers import framed, kinds_in_turn, layer_count, layer_kinds
 
 Choose = Callable[[Block], Choice]
 """What a setting makes of a block."""
@@ -69,6 +70,15 @@ def any_choice(
 def all_or_nothing(block: Block) -> list[Choice]:
     """A layer in full or not at all; the model's ends keep everything."""
     return [keep_all(block), in_full(block)] if block.checkpointable else [keep_all(block)]
+
+
+def some_first_layers(costs: PipelineCosts, admits: Admits) -> list[Regime]:
+    """A number of first layers for every stage, each its own."""
+    if len(layer_kinds(costs)) == 1:
+        return [any_choice((), all_or_nothing, admits)]
+    most, turns = layer_count(costs), kinds_in_turn(costs)
+    numbers = (0, most) if turns else tuple(range(most + 1))
+    return [Regime(menu=lambda c: PrefixMenu(framed(c), numbers), admits=admits)]
 
 
 def in_full(block: Block) -> Choice:

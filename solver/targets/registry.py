@@ -11,6 +11,7 @@ from solver.targets.galvatron import Galvatron
 from solver.targets.megatron import MegatronLM
 from solver.targets.megatron_bridge import MegatronBridge
 from solver.targets.mindformers import MindFormers
+from solver.targets.mindformers_graph import MindFormersGraph
 from solver.targets.mindspeed import MindSpeed
 from solver.targets.pytorch import PyTorch
 from solver.targets.target import Target
@@ -23,6 +24,7 @@ TARGETS: dict[str, Target] = {
         MegatronBridge(),
         MindSpeed(),
         MindFormers(),
+        MindFormersGraph(),
         DeepSpeed(),
         Torchtitan(),
         ColossalAI(),

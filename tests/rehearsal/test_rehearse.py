@@ -37,6 +37,7 @@ def capped(shape: Shape, layers: int, devices: int, micro_batches: int, **layout
         return evaluate(PlanRequest.model_validate(asked)).peak_memory_bytes
 
     memory = 0.85 * needed("none") + 0.15 * needed("full")
+    assert memory < needed("none"), "the cap excludes a plan that keeps everything"
     found = plan(PlanRequest.model_validate(request | {"cluster": {"memory_bytes": memory}}))
     assert any(entry.recomputed for stage in found.stages for entry in stage.recompute)
     return found
@@ -83,6 +84,15 @@ def test_a_plan_beats_full_recompute_where_keeping_everything_does_not_fit() -> 
         if seconds["plan"] < seconds["full"]:
             return
     pytest.fail(f"every time: {seconds}")
+
+
+@pytest.mark.slow
+def test_two_chunks_of_a_process_take_turns_as_planned() -> None:
+    made = capped(TINY, 8, 2, 4, virtual_stages=2)
+    found = rehearse(made, shape=TINY, most_micro_batches=4, repeats=1)
+    check(found)
+    assert len(found.layers) == 4
+    assert found.processes == 2
 
 
 @pytest.mark.slow

@@ -189,15 +189,17 @@ def fastest(
 
 
 def every_split(
-    costs: PipelineCosts, stages: int, *, head_alone: bool
+    costs: PipelineCosts, stages: int, *, head_alone: bool, embedding_alone: bool = False
 ) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Every split that leaves each stage a layer, or the head alone where that may be."""
+    """Every split that leaves each stage a layer, or an end of the model where that may be."""
     length = len(costs.sequence)
     for cuts in itertools.combinations(range(1, length), stages - 1):
         split = tuple(itertools.pairwise((0, *cuts, length)))
         names = [{costs.blocks[k].name for k in costs.sequence[a:b]} for a, b in split]
         if all(
-            any(name.startswith("layer") for name in held) or (head_alone and "head" in held)
+            any(name.startswith("layer") for name in held)
+            or (head_alone and "head" in held)
+            or (embedding_alone and "embedding" in held)
             for held in names
         ):
             yield split

@@ -16,7 +16,13 @@ from solver.targets.launch import Launcher, launch
 from solver.targets.registry import TARGETS, target_named
 from solver.targets.written import planned, written
 from solver.workload.megatron import read_megatron_args
-from tests.solver.targets.plans import expected_layers, made, text_of
+from tests.solver.targets.plans import (
+    expected_layers,
+    interleaved,
+    interleaved_layers,
+    made,
+    text_of,
+)
 
 MODEL = "--num-layers 16 --hidden-size 2048 --num-attention-heads 32 --seq-length 4096 "
 MODEL += "--max-position-embeddings 4096 --vocab-size 128256 --bf16"
@@ -61,6 +67,26 @@ def test_a_mindformers_file_holds_every_layer_once() -> None:
     entries = [e for stage in made("mindformers").stages for e in stage.recompute]
     assert len(whole) == sum(entry.count for entry in entries if entry.whole)
     assert bool(partly) == any(entry.recomputed and not entry.whole for entry in entries)
+
+
+def test_a_graph_mode_file_has_the_offsets_and_counts_of_the_plan() -> None:
+    document = yaml.safe_load(text_of("mindformers-graph"))
+    (offsets,) = document["model"]["model_config"]["offset"]
+    assert [16 // 4 + offset for offset in offsets] == expected_layers("mindformers-graph")
+    assert sum(offsets) == 16 % 4
+    (counts,) = document["recompute_config"]["recompute"]
+    stages = made("mindformers-graph").stages
+    assert counts == [sum(e.count for e in stage.recompute if e.whole) for stage in stages]
+    assert any(counts)
+
+
+def test_a_graph_mode_file_has_a_row_for_every_chunk() -> None:
+    document = yaml.safe_load(written(interleaved(), "mindformers-graph").text)
+    offsets = document["model"]["model_config"]["offset"]
+    assert [7 // 4 + offset for row in offsets for offset in row] == interleaved_layers()
+    counts = document["recompute_config"]["recompute"]
+    assert [len(row) for row in (*offsets, *counts)] == [2] * 4
+    assert document["parallel"]["pipeline_config"]["pipeline_interleave"]
 
 
 def numbers(spans: list[str]) -> list[int]:

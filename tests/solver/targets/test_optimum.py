@@ -177,6 +177,9 @@ def expected(name: str, costs: PipelineCosts, stages: int, schedule: str) -> flo
             splits = (tuple(itertools.pairwise((0, *cut, len(costs.sequence)))) for cut in edges)
         case "colossalai":
             settings = [prefixes(costs)]
+        case "mindformers-graph":
+            settings = [prefixes(costs)]
+            splits = every_split(costs, stages, head_alone=True, embedding_alone=True)
         case "deepspeed":
             settings = [each(lambda _, block: kept(block))]
             most = 1 if has_two_kinds(costs) else layers
