@@ -45,6 +45,7 @@ def mixes_count(counts: tuple[int, ...], frontiers: tuple[Frontier, ...]) -> int
     return math.prod(
         math.comb(count + len(front.choices) - 1, count)
         for count, front in zip(counts, frontiers, strict=True)
+        if count  # of a kind that a run has none of no choice need be left
     )
 
 
