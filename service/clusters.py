@@ -56,7 +56,7 @@ class ClusterImport(Strict):
         default=None, description="Network between the nodes in words."
     )
     inter_node_bytes_per_second: (
-        Annotated[float, Field(gt=0, le=1e15, allow_inf_nan=False)] | None
+        Annotated[float, Field(ge=1, le=1e15, allow_inf_nan=False)] | None
     ) = Field(default=None, description="Per device, one direction; overrides `fabric`.")
     oversubscription: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] | None = Field(
         default=None, description="A leaf's node-side rate over its uplinks' rate."

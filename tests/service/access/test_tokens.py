@@ -52,14 +52,14 @@ def test_a_good_token_names_tenant_and_scope(tokens: Tokens) -> None:
     [
         {"iss": "https://other.example"},
         {"aud": "another"},
-        {"exp": time.time() - 600},
+        {"exp": time.time() - 86_400},
         {"exp": None},
         {"sub": None},
         {"tenant": None},
         {"tenant": 7},
         {"scope": "openid"},
         {"scope": None},
-        {"nbf": time.time() + 600},
+        {"nbf": time.time() + 86_400},
     ],
 )
 def test_a_token_that_lacks_anything_is_good_for_nothing(

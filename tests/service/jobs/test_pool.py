@@ -65,7 +65,7 @@ def test_a_call_that_takes_too_long_ends_with_its_process() -> None:
         await pool.close()
         return time.perf_counter() - started
 
-    assert run(overdue()) < 5
+    assert run(overdue()) < 25
 
 
 def test_a_death_is_told_with_its_signal() -> None:
