@@ -62,10 +62,10 @@ class Levels:
         return self._made[place]
 
     def few(self, counts: tuple[int, ...]) -> FewMixes | None:
-        """All mixes of a run of these counts; None if they are too many."""
+        """All mixes of a run of these counts; None if they are too many, or there are none."""
         if counts not in self._few:
-            many = mixes_count(counts, self._frontiers) > MOST
-            made = None if many else few_mixes(counts, self._frontiers, self.entry)
+            some = 0 < mixes_count(counts, self._frontiers) <= MOST
+            made = few_mixes(counts, self._frontiers, self.entry) if some else None
             self._few[counts] = made
         return self._few[counts]
 
