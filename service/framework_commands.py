@@ -58,6 +58,11 @@ def export(
             show(shown(files))
         for note in files.export.notes:
             sys.stderr.write(f"stagecut: {note}\n")
+        if not files.export.exact:
+            sys.stderr.write(
+                f"  `stagecut project {plan} --onto {framework}` says what it can run of the plan, "
+                "and what that costs.\n"
+            )
 
 
 def project(

@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
-from service.app import create_app
 from service.cli import app
+from service.client import Client
 from service.settings import Settings
 from solver.planner import plan
+from tests.service.running import running
 from tests.service.test_importing import CLUSTER, FLAGS
 from tests.solver.requests import HAND, hand
 
@@ -22,14 +24,14 @@ RUN = CliRunner()
 
 
 @pytest.fixture
-def solving(tmp_path: Path) -> Iterator[TestClient]:
+def url(tmp_path: Path) -> Iterator[str]:
     """A service with the real solver."""
-    settings = Settings(database_url=f"sqlite:///{tmp_path}/plans.db", solver_processes=1)
-    with TestClient(create_app(settings), raise_server_exceptions=False) as client:
-        yield client
+    with running(Settings(database_url=f"sqlite:///{tmp_path}/plans.db", solver_processes=1)) as at:
+        yield at
 
 
-def test_a_plan_is_projected_and_a_run_of_today_is_compared(solving: TestClient) -> None:
+def test_a_plan_is_projected_and_a_run_of_today_is_compared(url: str) -> None:
+    solving = httpx2.Client(base_url=url, timeout=100.0)
     request: dict[str, Any] = HAND
     made = solving.post("/v1/plans", json=request, headers={"Prefer": "wait=30"}).json()
     base = f"/v1/plans/{made['id']}/projections"
@@ -53,6 +55,13 @@ def test_a_plan_is_projected_and_a_run_of_today_is_compared(solving: TestClient)
     assert solving.get(where).json() == there
     assert solving.post("/v1/imports", json=asked).json() == there
     assert solving.get("/v1/imports/nowhere").status_code == 404
+
+    with Client(url) as client:
+        assert client.import_configuration(asked).words == there["words"]
+        projection = client.projection(made["id"], "torchtitan")
+        assert projection.slower == found["slower"]
+        assert "--pipeline-model-parallel-size 2" in client.export(made["id"], "megatron-lm")
+        assert "#SBATCH" in client.export(made["id"], "megatron-lm", launch="slurm")
 
 
 @pytest.mark.parametrize(
