@@ -85,7 +85,10 @@ class CriticalPath:
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """The iteration of a plan. ``cycle_seconds`` is a pass to and fro of the busiest device."""
+    """The iteration of a plan. ``cycle_seconds`` is a pass to and fro of the busiest device.
+
+    ``hidden``: recompute seconds under the communication of each stage's backward, (stages,).
+    """
 
     devices: int
     virtual_stages: int
@@ -95,6 +98,7 @@ class Replay:
     makespan: float
     cycle_seconds: float
     send_seconds: float
+    hidden: Floats
 
     @cached_property
     def lanes(self) -> dict[tuple[int, Kind], tuple[Floats, Floats]]:
@@ -151,6 +155,7 @@ def replay(plan: Plan | Evaluation) -> Replay:
         makespan=float(simulation.makespan[0]),
         cycle_seconds=float(cycle.max()),
         send_seconds=plan.pipeline_send_seconds,
+        hidden=np.array([stage.hidden_recompute_seconds for stage in stages]),
     )
 
 

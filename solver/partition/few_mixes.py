@@ -43,7 +43,7 @@ class FewMixes:
 def mixes_count(counts: tuple[int, ...], frontiers: tuple[Frontier, ...]) -> int:
     """How many mixes a run of these counts has."""
     return math.prod(
-        math.comb(count + len(front.choices) - 1, count)
+        math.comb(count + len(front.kept) - 1, count)
         for count, front in zip(counts, frontiers, strict=True)
         if count  # of a kind that a run has none of no choice need be left
     )
@@ -63,7 +63,7 @@ def few_mixes(
         if not count:
             continue
         front = frontiers[kind]
-        every = itertools.combinations_with_replacement(range(len(front.choices)), count)
+        every = itertools.combinations_with_replacement(range(len(front.kept)), count)
         more = np.array(list(every), dtype=np.int64)
         one, other = (part.ravel() for part in np.indices((len(kept), len(more))))
         kept = kept[one] + front.kept[more].sum(axis=1)[other]

@@ -24,6 +24,7 @@ _LEAST_BAR = 2.0
 _LEGIBLE_CYCLE = 30.0
 _FEWEST_CYCLES = 8.0
 _PATH_STEP = 6.0
+_STRIP = 0.25
 _WORDS = {
     Kind.FORWARD: "forward",
     Kind.BACKWARD: "backward",
@@ -98,22 +99,23 @@ def timeline(replay: Replay, window: Window, *, critical: bool = True) -> Drawin
     """The picture of one window."""
     height = _row_height(replay.devices)
     rows = Rows(window, height, max(1.0, height / 8))
+    one_by_one = drawn_one_by_one(replay, window)
     drawing = Drawing(
         "Pipeline timeline",
         f"{replay.devices} devices, {replay.micro_batches} micro-batches, from "
         f"{duration(window.start)} to {duration(window.end)} of "
         f"{duration(replay.makespan)}.",
         height=rows.y(replay.devices) + _BOTTOM,
-        legend=legend(replay, critical=critical),
+        legend=[*legend(replay, critical=critical), *_hidden_legend(replay, one_by_one)],
     )
     _axis(drawing, rows, replay.devices)
     _devices(drawing, rows, replay)
     bars = replay.bars.within(window.start, window.end)
     drawing.raw(_clip(rows, replay.devices))
     drawing.raw('<g clip-path="url(#plot)">')
-    one_by_one = drawn_one_by_one(replay, window)
     if one_by_one:
         _passes(drawing, rows, bars, replay)
+        _hidden(drawing, rows, bars, replay)
     else:
         _shares(drawing, rows, replay)
     if critical:
@@ -222,6 +224,25 @@ def _passes(drawing: Drawing, rows: Rows, bars: Bars, replay: Replay) -> None:
                 _STYLES[kind],
             )
     _numbers(drawing, rows, bars, left, width)
+
+
+def _hidden_legend(replay: Replay, one_by_one: bool) -> list[tuple[str, str]]:
+    if not one_by_one or not replay.hidden.any():
+        return []
+    return [("recompute", "Recompute under communication, along the lower edge of its backward")]
+
+
+def _hidden(drawing: Drawing, rows: Rows, bars: Bars, replay: Replay) -> None:
+    """What backwards hide, to scale, at their lower edges and up to their ends."""
+    strip = rows.height * _STRIP
+    backward = bars.where(bars.kind == Kind.BACKWARD)
+    lasts = np.minimum(replay.hidden[backward.stage], backward.end - backward.start)
+    left, right = _x(rows, backward.end - lasts), _x(rows, backward.end)
+    low = [rows.y(device) + rows.height for device in backward.device.tolist()]
+    strips = [
+        box(left[i], low[i] - strip, right[i] - left[i], strip) for i in np.flatnonzero(lasts > 0)
+    ]
+    drawing.path("".join(strips), "recompute")
 
 
 def _numbers(drawing: Drawing, rows: Rows, bars: Bars, left: Floats, width: Floats) -> None:

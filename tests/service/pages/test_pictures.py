@@ -18,7 +18,9 @@ from service.pages.pictures.timeline import (
 )
 from service.pages.raster import SCALE, png
 from service.pages.shown import ShownPlan
+from solver.planner import plan
 from tests.service.pages.plans import long_pipeline, sample_plan
+from tests.solver.test_overlap import asked
 
 SMALL, DEEP = sample_plan(), long_pipeline()
 SVG = "{http://www.w3.org/2000/svg}"
@@ -48,6 +50,18 @@ def test_a_phone_gets_a_picture_of_its_own_width(name: str) -> None:
     assert drawn.width == NARROW
     places = [float(x) for x in re.findall(r'<(?:text|rect)[^>]* x="([0-9.]+)"', drawn.inline())]
     assert max(places) < NARROW
+
+
+def test_hidden_recompute_is_drawn_below_its_backward_and_named() -> None:
+    request = asked("communication")
+    hides = ShownPlan(request, plan(request))
+    drawn = draw("timeline", hides, View())
+    assert any("under communication" in words for _, words in drawn.legend)
+    strips = re.findall(r'<path class="recompute" d="([^"]*)"', drawn.inline())
+    hiding = sum(stage.hidden_recompute_seconds > 0 for stage in hides.plan.stages)
+    assert strips[-1].count("M") == 6 * hiding > 0
+    plain = draw("timeline", SMALL, View())
+    assert not any("under communication" in words for _, words in plain.legend)
 
 
 def test_a_picture_as_png_is_as_large_as_it_says_and_not_empty() -> None:
