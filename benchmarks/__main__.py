@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks import partition
+from benchmarks import partition, search
 
 partition.main()
+print()
+search.main()

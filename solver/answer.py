@@ -38,6 +38,7 @@ def layout_answer(layout: Layout) -> plan.LayoutAnswer:
         ),
         sharding_group=layout.sharding_group or layout.replicas,
         rank_order=layout.rank_order,
+        stage_pools=list(layout.stage_pools) or None,
     )
 
 
@@ -50,8 +51,13 @@ def evaluation(
     work: Work | None,
     notes: list[str],
     calibration: Calibration | None = None,
+    pools: tuple[str, ...] = (),
 ) -> plan.Evaluation:
-    """The whole evaluation; tokens and utilisation are absent where the model is a profile."""
+    """The whole evaluation; tokens and utilisation are absent where the model is a profile.
+
+    ``pools``: the device of each pool, where there are several.
+    """
+    devices = [pools[pool] for pool, count in layout.stage_pools for _ in range(count)]
     seconds = assessment.makespan
     tokens = utilisation = None
     if work is not None and seconds > 0:
@@ -67,7 +73,9 @@ def evaluation(
         layout=layout_answer(layout),
         micro_batches=costs.micro_batches,
         stages=[
-            _stage(costs, schedule, position, stage, assessment)
+            _stage(costs, schedule, position, stage, assessment).model_copy(
+                update={"device": devices[position] if devices else None}
+            )
             for position, stage in enumerate(stages)
         ],
         breakdown=_breakdown(assessment),

@@ -54,6 +54,11 @@ class LayoutAnswer(Answer):
     rank_order: str = Field(
         default="tp-cp-ep-dp-pp", description="Which ranks are neighbours, fastest first."
     )
+    stage_pools: list[tuple[int, int]] | None = Field(
+        default=None,
+        description="Pool, counted from 0, and number of stages, in the order of the pipeline; "
+        "null where all devices are alike.",
+    )
 
 
 class StageMemory(Answer):
@@ -128,6 +133,9 @@ class Stage(Answer):
     """One pipeline stage: what it holds, how long it takes, what it needs."""
 
     index: int = Field(description="Pipeline rank.")
+    device: str | None = Field(
+        default=None, description="What it runs on; null where all devices are alike."
+    )
     chunk: int | None = Field(
         default=None, description="Model chunk on that rank; null without virtual stages."
     )

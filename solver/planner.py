@@ -60,26 +60,41 @@ def plan(
     """
     started = time.perf_counter()
     asked = _to_plan(request)
-    free = free_regimes(asked.request.recompute)
-    if asked.target is None:
-        outcome, unrestricted = _searched(request, asked, free, progress), None
-    else:
-        free_asked = question(request.model_copy(update={"target": None}), to_plan=True)
-        both = restricted_search(
-            asked.families,
-            free_asked.families,
-            asked.costs,
-            regimes_of(asked),
-            free,
-            relative_gap=request.solver.relative_gap,
-            time_limit_seconds=request.solver.time_limit_seconds,
-            rough=free_asked.rough,
-            progress=progress,
-        )
-        outcome, unrestricted = both.found, both.free
+    outcome, unrestricted = _found(request, asked, progress)
     if outcome.found is None:
         return _no_plan(request, outcome, time.perf_counter() - started)
     return _plan(request, asked, outcome, outcome.found, unrestricted, started)
+
+
+def found_by(request: PlanRequest) -> Outcome:
+    """The search that ``plan`` makes, without the answer: what was found, and what is proved.
+
+    Raises:
+        BadRequest: As ``plan``.
+    """
+    return _found(request, _to_plan(request), None)[0]
+
+
+def _found(
+    request: PlanRequest, asked: Question, progress: Callable[[Progress], None] | None
+) -> tuple[Outcome, Outcome | None]:
+    """How the search ends, and where a framework restricts it, the free one beside it."""
+    free = free_regimes(asked.request.recompute)
+    if asked.target is None:
+        return _searched(request, asked, free, progress), None
+    free_asked = question(request.model_copy(update={"target": None}), to_plan=True)
+    both = restricted_search(
+        asked.families,
+        free_asked.families,
+        asked.costs,
+        regimes_of(asked),
+        free,
+        relative_gap=request.solver.relative_gap,
+        time_limit_seconds=request.solver.time_limit_seconds,
+        rough=free_asked.rough,
+        progress=progress,
+    )
+    return both.found, both.free
 
 
 def _searched(
@@ -246,7 +261,15 @@ def _checked(
     """The evaluation, if the independent check confirms it."""
     used = asked.calibrated.used if asked.calibrated else None
     found = answer.evaluation(
-        costs, layout, schedule, stages, assessment, asked.work(layout), asked.notes, used
+        costs,
+        layout,
+        schedule,
+        stages,
+        assessment,
+        asked.work(layout),
+        asked.notes,
+        used,
+        asked.pools,
     )
     verify(
         costs,

@@ -25,6 +25,7 @@ from solver.costs.calibration import (
 )
 from solver.costs.model import pipeline_costs, work
 from solver.costs.pipeline import PipelineCosts, Work
+from solver.costs.pools import pooled_costs
 from solver.costs.profile import on_device, profile_costs
 from solver.errors import BadRequest, IllegalLayout
 from solver.layouts import Family, Layout, families, layouts, listed, profile_layout
@@ -81,7 +82,8 @@ class Question:
     gives what utilisation is measured against, or None for a profile. ``contents``: blocks on each
     stage where the model comes with its own split. ``target``: the framework that is to run it.
     ``calibrated``: None for a profile, which states its own seconds. ``rough``: what the families
-    of a plan come to at least; None where their costs are at hand.
+    of a plan come to at least; None where their costs are at hand. ``pools``: the device of each,
+    where there are several.
     """
 
     request: PlanRequest
@@ -95,6 +97,7 @@ class Question:
     families: tuple[Family, ...] = ()
     calibrated: Calibrated | None = None
     rough: RoughTotals | None = None
+    pools: tuple[str, ...] = ()
 
     @property
     def some_layout(self) -> Layout:
@@ -291,14 +294,17 @@ def _of_architecture(
             field="cluster.stage_devices",
             hint="Leave it out; cluster.device says what the devices are.",
         )
-    cluster = cluster_from_request(request.cluster)
+    cluster = cluster_from_request(request.cluster, pools=True)
     training = request.training
     used, own = _calibration(request, cluster)
 
-    def costs(layout: Layout, efficiencies: Efficiencies | None = own) -> PipelineCosts:
+    def efficiencies_on(pool: Cluster) -> Efficiencies:
+        return own or partial(calibration, pool.device.name)
+
+    def costs_on(pool: Cluster, layout: Layout, efficiencies: Efficiencies) -> PipelineCosts:
         return pipeline_costs(
             model,
-            cluster,
+            pool,
             training,
             layout,
             granularity=request.solver.granularity.value,
@@ -306,13 +312,32 @@ def _of_architecture(
             implementation=implementation,
         )
 
+    def costs(layout: Layout, efficiencies: Efficiencies | None = None) -> PipelineCosts:
+        return costs_on(cluster, layout, efficiencies or efficiencies_on(cluster))
+
+    def on_pools(layout: Layout, latencies: bool = True) -> PipelineCosts:
+        def found(pool: Cluster) -> Efficiencies:
+            return efficiencies_on(pool) if latencies else asymptotic(efficiencies_on(pool))
+
+        return pooled_costs(
+            cluster.pools,
+            training,
+            layout,
+            lambda pool: costs_on(pool, layout, found(pool)),
+            lambda pool: found(pool)(implementation.software or software_of(training, layout)),
+        )
+
+    of_layout: Callable[[Layout], PipelineCosts] = on_pools if cluster.pools else costs
+
     of_plan: tuple[Family, ...] = ()
     of_evaluation: tuple[Layout, ...] = ()
     rough: RoughTotals | None = None
     if to_plan:
         kept = request.recompute.policy is not Policy.UNIFORM
-        without_latencies = asymptotic(own or partial(calibration, cluster.device.name))
+        without_latencies = asymptotic(efficiencies_on(cluster))
         rough = RoughTotals(lambda layout: costs(layout, without_latencies))
+        if cluster.pools:
+            rough = RoughTotals(lambda layout: on_pools(layout, latencies=False))
 
         def fits(family: Family) -> bool:
             totals = rough.of(family)
@@ -326,11 +351,14 @@ def _of_architecture(
         request=request,
         layouts=of_evaluation,
         families=of_plan,
-        costs=costs,
+        costs=of_layout,
         work=lambda layout: work(model, cluster, training, layout),
         notes=[*cluster.notes, *_fabric_notes(request, cluster)],
         rough=rough,
-        calibrated=Calibrated(
+        pools=tuple(pool.device.name for pool in cluster.pools),
+        calibrated=None
+        if cluster.pools
+        else Calibrated(
             used,
             cluster.device.name,
             lambda layout: implementation.software or software_of(training, layout),
@@ -348,6 +376,12 @@ def _calibration(request: PlanRequest, cluster: Cluster) -> tuple[Calibration, E
     asked = request.calibration
     if asked is None:
         return shipped(cluster.device.name), None
+    if cluster.pools:
+        raise BadRequest(
+            "A calibration is of one device, and the cluster has several.",
+            field="calibration",
+            hint="Leave it out.",
+        )
     if not asked.has_content:
         raise BadRequest(
             f"Nothing is known here of a calibration '{asked.name}'.",

@@ -125,6 +125,25 @@ class StageDevice(Strict):
     )
 
 
+class Pool(Strict):
+    """Nodes of one device among several kinds, joined by the same network."""
+
+    device: Name = Field(description="An entry of the device catalogue.")
+    nodes: Count = Field(description="Nodes of the pool.")
+    devices_per_node: Annotated[int, Field(ge=1, le=1024)] = Field(
+        description="Devices of one node."
+    )
+    memory_bytes: Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)] | None = Field(
+        default=None, description="Usable bytes per device; the device's own memory if absent."
+    )
+    fabric: Annotated[str, Field(max_length=500)] | None = Field(
+        default=None, description="Its network in words, as `cluster.fabric`."
+    )
+    inter_node_bytes_per_second: (
+        Annotated[float, Field(ge=1, le=1e15, allow_inf_nan=False)] | None
+    ) = Field(default=None, description="Per device, one direction; overrides `fabric`.")
+
+
 class Cluster(Strict):
     """The devices: a catalogue device with a node count, or for a profile just the memory."""
 
@@ -155,6 +174,33 @@ class Cluster(Strict):
         max_length=1024,
         description="For a profile: the device of each pipeline stage, where they differ.",
     )
+    pools: list[Pool] | None = Field(
+        default=None,
+        min_length=2,
+        max_length=3,
+        description="In place of `device` and `nodes`: pools of different devices. Every stage "
+        "stands in one of them; the stages of a pool follow one another.",
+    )
+
+    @model_validator(mode="after")
+    def _pools_alone(self) -> Self:
+        others = [name for name in _ONE_KIND if getattr(self, name) is not None]
+        if self.pools is not None and others:
+            raise ValueError(f"pools stand alone; {others[0]} is said of each pool")
+        return self
+
+
+_ONE_KIND = (
+    "name",
+    "device",
+    "nodes",
+    "devices_per_node",
+    "memory_bytes",
+    "fabric",
+    "inter_node_bytes_per_second",
+    "topology",
+    "stage_devices",
+)
 
 
 class Precision(StrEnum):
@@ -280,12 +326,19 @@ class LayoutRequest(Strict):
         description="Which ranks are neighbours, fastest first; evaluated as tp-cp-ep-dp-pp if "
         "absent.",
     )
+    stage_pools: list[tuple[Annotated[int, Field(ge=0, le=2)], Count]] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=3,
+        description="Where `cluster.pools` has several: pairs of a pool, counted from 0, and its "
+        "number of stages, in the order of the pipeline.",
+    )
 
     @field_validator("*")
     @classmethod
     def _in_order(cls, value: Any) -> Any:
         """A list without repetitions, ascending; of one value, the value."""
-        if not isinstance(value, list):
+        if not isinstance(value, list) or isinstance(value[0], tuple):
             return value
         distinct = sorted(set(value))
         return distinct if len(distinct) > 1 else distinct[0]

@@ -47,7 +47,7 @@ def stages_table(
     for row in rows:
         first, last = row.stages[0], row.stages[-1]
         cells: list[RenderableType] = [
-            _span(index_of(first), index_of(last)),
+            _span(index_of(first), index_of(last)) + _kind(first.device),
             row.blocks,
             row.recomputed,
             milliseconds(first.forward_seconds),
@@ -90,18 +90,24 @@ class _Row:
 
 
 def _rows(stages: Sequence[Stage], recipes: Recipes) -> list[_Row]:
-    def same(stage: Stage) -> tuple[str, str, str, str]:
+    def same(stage: Stage) -> tuple[str, str, str, str, str]:
         return (
             ", ".join(_counted(name, count) for name, count in stage.blocks),
             recipes.of(stage),
             milliseconds(stage.forward_seconds),
             milliseconds(stage.backward_seconds),
+            stage.device or "",
         )
 
     return [
         _Row(list(run), blocks, recomputed)
-        for (blocks, recomputed, _, _), run in groupby(stages, key=same)
+        for (blocks, recomputed, *_), run in groupby(stages, key=same)
     ]
+
+
+def _kind(device: str | None) -> str:
+    """What the stages run on, in short, where they differ."""
+    return "" if device is None else f" {device.split('-')[0]}"
 
 
 def _legend(recipes: Recipes) -> Table:

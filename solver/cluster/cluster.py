@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import gcd
 
 from solver import request
 from solver.cluster import fabric
@@ -27,7 +28,8 @@ class Cluster:
     ``memory_bytes``: usable bytes per device. ``inter_node_bytes_per_second``: one device's share
     of its node's network, one direction. ``domain_size``: consecutive devices that the fast links
     join, a multiple of the node where they reach beyond it (72 for NVL72). ``notes``: what was
-    assumed of an imported topology.
+    assumed of an imported topology. ``pools``: where devices differ, each kind as a cluster of its
+    own; the other fields then say what holds in all of them.
     """
 
     device: Device
@@ -38,6 +40,7 @@ class Cluster:
     domain_size: int
     fabric_basis: FabricBasis = FabricBasis.DEVICE_DEFAULT
     notes: tuple[str, ...] = ()
+    pools: tuple[Cluster, ...] = ()
 
     @property
     def devices(self) -> int:
@@ -45,14 +48,23 @@ class Cluster:
         return self.nodes * self.devices_per_node
 
 
-def cluster_from_request(asked: request.Cluster) -> Cluster:
-    """The cluster that a request describes by device and node count, or by its topology.
+def cluster_from_request(asked: request.Cluster, *, pools: bool = False) -> Cluster:
+    """The cluster that a request describes by device and node count, by its topology, or where
+    ``pools`` are taken by pools of different devices.
 
     Raises:
         BadRequest: ``device``, ``nodes`` or ``devices_per_node`` is missing, the topology cannot be
             read, or the cluster is given by a name that only a service knows.
         UnknownName: No such device.
     """
+    if asked.pools is not None:
+        if pools:
+            return _of_pools(asked.pools)
+        raise BadRequest(
+            "Pools of different devices are planned and evaluated; this is told of one kind.",
+            field="cluster.pools",
+            hint="Give cluster.device and cluster.nodes.",
+        )
     asked, notes = described(asked)
     unit = _device(asked)
     nodes = _required(asked.nodes, "nodes")
@@ -67,6 +79,27 @@ def cluster_from_request(asked: request.Cluster) -> Cluster:
         domain_size=_domain(unit, nodes, per_node),
         fabric_basis=basis,
         notes=notes,
+    )
+
+
+def _of_pools(asked: list[request.Pool]) -> Cluster:
+    """Pools as one cluster, whose node and domain are the smallest that all have."""
+    found = []
+    for number, pool in enumerate(asked):
+        try:
+            found.append(cluster_from_request(request.Cluster(**pool.model_dump())))
+        except BadRequest as error:
+            field = (error.field or "").replace("cluster.", f"cluster.pools[{number}].", 1)
+            raise type(error)(error.detail, field=field, hint=error.hint) from error
+    each = gcd(*(pool.devices_per_node for pool in found))
+    return replace(
+        found[0],
+        nodes=sum(pool.devices for pool in found) // each,
+        devices_per_node=each,
+        memory_bytes=min(pool.memory_bytes for pool in found),
+        inter_node_bytes_per_second=min(pool.inter_node_bytes_per_second for pool in found),
+        domain_size=min(pool.domain_size for pool in found),
+        pools=tuple(found),
     )
 
 

@@ -106,10 +106,21 @@ def work(architecture: Architecture, cluster: Cluster, training: Training, layou
         forward += count * _layer_flops(layer, hidden, sequence)
     return Work(
         model_flops=3.0 * forward * tokens,
-        peak_flops=cluster.device.matmul_flops(training.precision),
+        peak_flops=_peak(cluster, training, layout),
         tokens=tokens,
         devices=layout.devices,
     )
+
+
+def _peak(cluster: Cluster, training: Training, layout: Layout) -> float:
+    """One device's peak; of stages on several pools, the mean."""
+    if not cluster.pools:
+        return cluster.device.matmul_flops(training.precision)
+    peaks = [
+        cluster.pools[pool].device.matmul_flops(training.precision) * stages
+        for pool, stages in layout.stage_pools
+    ]
+    return sum(peaks) / layout.pipeline_parallel
 
 
 def machine_of(cluster: Cluster, training: Training, found: Calibration) -> Machine:

@@ -9,12 +9,14 @@ from typing import Any
 
 from solver.cluster.cluster import Cluster
 from solver.errors import BadRequest, IllegalLayout
+from solver.layouts.family import Family, listed
 from solver.layouts.illegal import illegal
 from solver.layouts.layout import Layout
+from solver.layouts.pooled import on_pools
 from solver.layouts.rules import Violation, violations
 from solver.layouts.schedules import virtual_stages
 from solver.layouts.setting import Setting, divisors
-from solver.layouts.space import Family, listed, space
+from solver.layouts.space import space
 from solver.request import LayoutRequest, RankOrder, ScheduleName, Training
 from solver.workload.architecture import Architecture
 
@@ -23,6 +25,9 @@ _SEARCHED = (*_OCCUPYING, "micro_batch_size")
 """Fields that are enumerated where free, in this order."""
 
 _ALL = frozenset(field.name for field in fields(Layout))
+
+_CHOSEN = _ALL - {"stage_pools"}
+"""Fields that may list several values."""
 
 
 def families(
@@ -61,7 +66,7 @@ def families(
 
 def singles(asked: LayoutRequest) -> list[LayoutRequest]:
     """The request with one value of each list, in some of the combinations."""
-    lists = {name: asked.values(name) for name in _ALL if isinstance(getattr(asked, name), list)}
+    lists = {name: asked.values(name) for name in _CHOSEN if isinstance(getattr(asked, name), list)}
     combinations = product(*(values or () for values in lists.values()))
     return [
         asked.model_copy(update=dict(zip(lists, values, strict=True)))
@@ -102,6 +107,8 @@ def layouts(
         raise illegal(broken, start, setting, known, given)
     search = _Search(setting, cluster.domain_size, given)
     found = list(search.completions(start, known))
+    if cluster.pools:
+        found = [on_pools(layout, asked, cluster.pools) for layout in found]
     if not found:
         assert search.nearest_miss is not None  # every free field has a candidate
         layout, known, broken = search.nearest_miss
@@ -208,7 +215,7 @@ def refuse_lists(asked: LayoutRequest) -> None:
     Raises:
         BadRequest: A field lists several values.
     """
-    for name in LayoutRequest.model_fields:
+    for name in _CHOSEN:
         if isinstance(getattr(asked, name), list):
             raise BadRequest(
                 "One layout is judged here, and a field lists several values.",

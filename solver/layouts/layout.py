@@ -15,7 +15,8 @@ class Layout:
     ``tensor_parallel``. ``interleaving_group``: micro-batches that an interleaved schedule takes
     through a chunk in a row, 0 for as many as pipeline devices. ``sharding_group``: replicas over
     which states are sharded, 0 for all of them. ``rank_order``: kinds of parallelism from the one
-    that varies fastest over the ranks.
+    that varies fastest over the ranks. ``stage_pools``: where devices differ, pool and number of
+    stages in the order of the pipeline.
     """
 
     tensor_parallel: int
@@ -32,6 +33,7 @@ class Layout:
     interleaving_group: int = 0
     sharding_group: int = 0
     rank_order: str = "tp-cp-ep-dp-pp"
+    stage_pools: tuple[tuple[int, int], ...] = ()
 
     @property
     def replicas(self) -> int:

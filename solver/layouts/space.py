@@ -26,117 +26,24 @@ An open field may be
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from math import gcd
 
 import numpy as np
-import numpy.typing as npt
 
 from solver.cluster.cluster import Cluster
+from solver.layouts.family import Family, Index
 from solver.layouts.layout import Layout
+from solver.layouts.pooled import PooledFamily, StagePools, assignments
 from solver.layouts.rules import MOST_MICRO_BATCHES, MOST_PASSES, violations
 from solver.layouts.schedules import takes_groups
 from solver.layouts.setting import Setting, divisors
 from solver.request import LayoutRequest, RankOrder, ScheduleName
 from solver.schedules import SCHEDULES
 
-Index = npt.NDArray[np.int64]
-
 LEAST_TOKENS = 512
 """Tokens of a sequence on a device, below which free context parallelism does not go."""
-
-
-@dataclass(frozen=True, eq=False)
-class Family:
-    """Layouts whose blocks cost the same; the arrays are parallel, one entry per member.
-
-    ``exemplar`` is no member: a layout without a pipeline and with all replicas that any member
-    has, whose blocks take no longer and hold no more than any member's. ``variants`` are the
-    ZeRO stages, sharding groups (None: every divisor) and rank orders that a member may have.
-    """
-
-    exemplar: Layout
-    pipeline: Index
-    virtual: Index
-    data: Index
-    micro_batches: Index
-    schedule: tuple[str, ...]
-    zero_stages: tuple[int, ...]
-    sharding_groups: tuple[int, ...] | None
-    rank_orders: tuple[str, ...]
-    several_experts: bool = False
-
-    def __len__(self) -> int:
-        """Members, variants apart."""
-        return len(self.pipeline)
-
-    def member(self, position: int) -> Layout:
-        """The member at a position, in the variant that needs least memory."""
-        return replace(
-            self.exemplar,
-            pipeline_parallel=int(self.pipeline[position]),
-            virtual_stages=int(self.virtual[position]),
-            data_parallel=int(self.data[position]),
-            schedule=self.schedule[position],
-        )
-
-    def variants(self, position: int) -> tuple[Layout, ...]:
-        """All variants of a member, the one that needs least memory first."""
-        member = self.member(position)
-        return tuple(
-            replace(member, zero_stage=zero, sharding_group=group, rank_order=order)
-            for order in self._orders(member)
-            for zero in sorted(self.zero_stages, reverse=True)
-            for group in self._groups(member, zero)
-        )
-
-    def counts(self) -> Index:
-        """How many variants each member has, shape (members,)."""
-        known: dict[tuple[int, bool], int] = {}
-        found = np.empty(len(self), dtype=np.int64)
-        for position, key in enumerate(
-            zip(self.data.tolist(), (self.pipeline == 1).tolist(), strict=True)
-        ):
-            if key not in known:
-                member = self.member(position)
-                groups = sum(len(self._groups(member, zero)) for zero in self.zero_stages)
-                known[key] = len(self._orders(member)) * groups
-            found[position] = known[key]
-        return found
-
-    def _orders(self, member: Layout) -> Sequence[str]:
-        """Orders that differ for this member (``rules.py`` says which a framework can run)."""
-        if member.pipeline_parallel == 1 or member.data_parallel == 1:
-            return self.rank_orders[:1]
-        folded = member.expert_parallel * member.expert_shards
-        if self.several_experts and folded != member.tensor_parallel * member.context_parallel:
-            inside = RankOrder.PIPELINE_INSIDE.value
-            return [order for order in self.rank_orders if order != inside]
-        return self.rank_orders
-
-    def _groups(self, member: Layout, zero_stage: int) -> list[int]:
-        """Sharding groups, 0 for all replicas, largest first."""
-        if self.sharding_groups == (0,):
-            return [0]
-        if zero_stage == 0:
-            return [0] if self.sharding_groups is None else []
-        replicas = member.replicas
-        found = []
-        for size in reversed(divisors(replicas)):
-            if self.sharding_groups is not None and size not in self.sharding_groups:
-                continue
-            if size == 1 < replicas and self.sharding_groups is None:
-                continue  # sharded over one: ZeRO 0
-            if self._expert_replicas(member) % (replicas // size) == 0:
-                found.append(0 if size == replicas else size)
-        return found
-
-    def _expert_replicas(self, member: Layout) -> int:
-        if not self.several_experts:
-            return member.replicas
-        ranks = member.replicas * member.tensor_parallel
-        return ranks // (member.expert_parallel * member.expert_shards)
 
 
 def space(
@@ -175,11 +82,12 @@ class _Space:
         self._may_fit = may_fit
         self._orders: tuple[RankOrder, ...] = asked.values("rank_order") or tuple(RankOrder)
         self._groups = asked.values("sharding_group")
-        if usual_ranks:
+        if usual_ranks or cluster.pools:  # neighbouring ranks are of one pool
             self._orders = asked.values("rank_order") or (RankOrder.DATA_INSIDE,)
+        if usual_ranks:
             self._groups = self._groups or (0,)
         self._asked, self._setting, self._zero_groups = asked, setting, zero_groups
-        self._domain = cluster.domain_size
+        self._domain, self._pools = cluster.domain_size, cluster.pools
         self._experts = bool(setting.experts)
         self._known_chunks: dict[tuple[str, tuple[int, ...]], tuple[Index, Index]] = {}
         schedules = asked.values("schedule") or (ScheduleName.ONE_F_ONE_B,)
@@ -285,7 +193,7 @@ class _Space:
 
     def _family(self, base: Layout, zero_stages: tuple[int, ...]) -> Iterator[Family]:
         sharded = max(zero_stages) >= 2
-        pipeline, data = self._pipelines(base, sharded)
+        pipeline, data, assigned = self._pipelines(base, sharded)
         rows = [
             self._with_schedule(name, pipeline, data, base.micro_batch_size)
             for name in self._schedules
@@ -311,7 +219,7 @@ class _Space:
                 schedule=self._schedules[0],
             )
             for group in self._groups_per_micro_batch(exemplar) if sharded else [None]:
-                yield Family(
+                found = Family(
                     exemplar=replace(exemplar, sharding_group=_group(group, exemplar)),
                     pipeline=chosen[0][order],
                     virtual=chosen[1][order],
@@ -323,6 +231,10 @@ class _Space:
                     rank_orders=tuple(RankOrder(order).value for order in self._orders),
                     several_experts=self._experts,
                 )
+                if self._pools:
+                    of_member = tuple(assigned[at] for at in chosen[4][order])
+                    found = PooledFamily(**vars(found), assigned=of_member)
+                yield found
 
     def _groups_per_micro_batch(self, exemplar: Layout) -> list[int]:
         """Sharding groups where weights move with every micro-batch: all replicas, or a node's."""
@@ -335,8 +247,27 @@ class _Space:
         local = max(size for size in divisors(replicas) if size <= near)
         return sorted({replicas, local} - ({1} if replicas > 1 else set()), reverse=True)
 
-    def _pipelines(self, base: Layout, sharded: bool) -> tuple[Index, Index]:
-        """Pipeline and data parallel, each pair once."""
+    def _pipelines(
+        self, base: Layout, sharded: bool
+    ) -> tuple[Index, Index, tuple[StagePools, ...]]:
+        """Pipeline and data parallel, each pair once, or once for each assignment to pools."""
+        if self._pools:
+            return self._on_pools(base, sharded)
+        pipeline, data = self._alike(base, sharded)
+        return pipeline, data, ()
+
+    def _on_pools(self, base: Layout, sharded: bool) -> tuple[Index, Index, tuple[StagePools, ...]]:
+        replicas = self._replicas(base)
+        layers = 1 if sharded else self._setting.architecture.num_layers
+        found = list(assignments(self._pools, base.devices, replicas, layers, self._asked))
+        pipeline = [sum(stages for _, stages in assigned) for assigned, _ in found]
+        return (
+            np.array(pipeline, dtype=np.int64),
+            np.array([count for _, count in found], dtype=np.int64),
+            tuple(assigned for assigned, _ in found),
+        )
+
+    def _alike(self, base: Layout, sharded: bool) -> tuple[Index, Index]:
         setting, room = self._setting, self._setting.devices // base.devices
         values = self._asked.values("pipeline_parallel")
         most = min(room, setting.architecture.num_layers)
@@ -363,7 +294,7 @@ class _Space:
         return [d for d in values if (batch // size) % d == 0 and ranks * d % fold == 0]
 
     def _with_schedule(self, name: str, pipeline: Index, data: Index, size: int) -> Index:
-        """Rows of pipeline, virtual, data and micro-batches that one schedule can run."""
+        """Rows of pipeline, virtual, data, micro-batches and place that one schedule can run."""
         setting, group = self._setting, self._asked.interleaving_group or 0
         place, chunks = self._chunks(name, tuple(pipeline.tolist()))
         stages, replicas = pipeline[place], data[place]
@@ -377,7 +308,8 @@ class _Space:
             legal &= (stages % 2 == 0) & (counts % 2 == 0)
         if name != self._schedules[0]:
             legal &= stages > 1  # without a pipeline all schedules are the same
-        return np.stack([stages[legal], chunks[legal], replicas[legal], counts[legal]])
+        rows = (stages, chunks, replicas, counts, place)
+        return np.stack([row[legal] for row in rows])
 
     def _chunks(self, name: str, pipeline: tuple[int, ...]) -> tuple[Index, Index]:
         """For every place in ``pipeline`` and number of chunks that its layers suffice for."""
@@ -405,30 +337,3 @@ def _layout(
     tensor: int, context: int, expert: int, shards: int, micro_batch: int, split: bool
 ) -> Layout:
     return Layout(tensor, 1, context, expert, 1, 1, micro_batch, split, 1, "1f1b", shards)
-
-
-@dataclass(frozen=True, eq=False)
-class Listed(Family):
-    """Layouts that were named one by one: the only variant of each is itself."""
-
-    def variants(self, position: int) -> tuple[Layout, ...]:
-        """The member as it is."""
-        return (self.member(position),)
-
-
-def listed(layouts: Sequence[Layout], micro_batches: Sequence[int]) -> tuple[Family, ...]:
-    """A family for every one of these layouts, with its number of micro-batches."""
-    return tuple(
-        Listed(
-            exemplar=layout,
-            pipeline=np.array([layout.pipeline_parallel]),
-            virtual=np.array([layout.virtual_stages]),
-            data=np.array([layout.data_parallel]),
-            micro_batches=np.array([count]),
-            schedule=(layout.schedule,),
-            zero_stages=(layout.zero_stage,),
-            sharding_groups=(layout.sharding_group,),
-            rank_orders=(layout.rank_order,),
-        )
-        for layout, count in zip(layouts, micro_batches, strict=True)
-    )

@@ -22,7 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.costs.pipeline import Block, PipelineCosts
-from solver.layouts.space import Family
+from solver.layouts.family import Family
+from solver.layouts.pooled import PooledFamily
 from solver.recompute.frontier import Frontier
 from solver.search.bound import OWN_PATHS_KNOWN, bubble
 from solver.search.totals import Bools, Floats, Totals
@@ -56,6 +57,7 @@ class Members:
         self.shapes, which = np.unique(np.stack(rows), axis=1, return_inverse=True)
         self.shape = which.ravel()
         self.chunks, self.chunk = np.unique(family.pipeline * family.virtual, return_inverse=True)
+        self.pools = family.pool_of_stage() if isinstance(family, PooledFamily) else None
 
 
 def may_fit(members: Members, totals: Totals, inputs_kept: bool) -> Bools:
@@ -63,9 +65,12 @@ def may_fit(members: Members, totals: Totals, inputs_kept: bool) -> Bools:
 
     ``inputs_kept``: every layer keeps its input.
     """
-    room, pipeline = totals.room_bytes, members.family.pipeline
-    if not totals.alike:
+    pipeline = members.family.pipeline
+    if not totals.alike and members.pools is None:
         return np.ones(len(pipeline), dtype=bool)
+    if members.pools is not None:
+        return _may_fit_on_pools(members, members.pools, totals, inputs_kept)
+    room = float(totals.room_bytes[0])
     fits = pipeline * room * (1 + 1e-12) >= totals.counts @ totals.states
     layers = totals.layers & (totals.counts > 0)
     if not layers.any() or not fits.any():
@@ -81,6 +86,37 @@ def may_fit(members: Members, totals: Totals, inputs_kept: bool) -> Bools:
     held = np.floor(room / (states + alive * kept) * (1 + 1e-9) + 1e-9)
     enough = np.where(left > 0, held, 0).sum(axis=1) >= totals.counts[layers].sum()
     return np.asarray(fits & enough[members.shape])
+
+
+def _may_fit_on_pools(members: Members, pools: Index, totals: Totals, inputs_kept: bool) -> Bools:
+    """The same where every stage has the room of its pool."""
+    layers = totals.layers & (totals.counts > 0)
+    if not layers.any():
+        return np.ones(len(pools), dtype=bool)
+    states = totals.states[layers].min()
+    kept = totals.inputs[layers].min() if inputs_kept else 0.0
+    p, n = members.family.pipeline[:, None], members.family.micro_batches[:, None]
+    left = p - np.arange(pools.shape[1])
+    alive = np.where(members.known[:, None], np.minimum(left, n), 1)
+    held = np.maximum(states + alive * kept, 1e-9)
+    most = np.floor(totals.room_bytes[pools] / held * (1 + 1e-9) + 1e-9)
+    return np.asarray(np.where(pools >= 0, most, 0).sum(axis=1) >= totals.counts[layers].sum())
+
+
+def _shared_work(pools: Index, totals: Totals) -> Floats:
+    """Least seconds of the longest stage where stages stand on pools.
+
+    With prices y_s >= 0 of stages that add up to 1, the longest is at least sum over kinds of
+    count x min over stages of y_s passes, by weak duality; y_s is taken as the part that would give
+    every stage the same time if the pools' ratio were the same for all kinds.
+    """
+    work = totals.on_each @ totals.counts
+    speed = np.where(pools >= 0, 1.0 / work[pools], 0.0).sum(axis=1)
+    used = np.stack([(pools == pool).any(axis=1) for pool in range(len(work))], axis=1)
+    kinds, which = np.unique(used, axis=0, return_inverse=True)
+    relative = totals.on_each / work[:, None]
+    least = np.array([totals.counts @ relative[mask].min(axis=0) for mask in kinds])
+    return np.asarray(least[which.ravel()] / speed)
 
 
 class FamilyBounds:
@@ -103,6 +139,10 @@ class FamilyBounds:
         once = np.where(members.known, 1.0, 0.0)
         self.work = np.maximum(n / p, once) * totals.work + self._rest
         self._longest = _longest_pass(members, totals)
+        if members.pools is not None:
+            longest = _shared_work(members.pools, totals)
+            self._longest = np.maximum(self._longest, longest)
+            self.work = np.maximum(self.work, n * longest + self._rest)
         self.bubble = np.maximum(self.work, self._bubble(totals.work))
         self.fits = may_fit(members, totals, inputs_kept)
         self.missing = float(totals.counts @ (totals.states + totals.inputs)) / p
@@ -145,7 +185,7 @@ class FamilyBounds:
         alive = np.arange(1, int(members.family.pipeline.max()) * 2)[:, None, None]
         price = np.linspace(0.0, 3 * seconds.max() + 1e-9, PRICES)[None, :, None]
         held = np.maximum(totals.states[kind] + alive * kept, 1e-9)
-        value = totals.room_bytes * np.maximum(((price - seconds) / held).max(axis=2), 0.0)
+        value = totals.room_bytes[0] * np.maximum(((price - seconds) / held).max(axis=2), 0.0)
         p, n, chunked, _ = members.shapes[:, :, None]
         stage = np.arange(int(p.max()))
         flight = np.where(stage < p, _alive(p - stage, p, n, chunked > 0), 0)

@@ -18,7 +18,7 @@ import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
 from solver.layouts import Layout
-from solver.layouts.space import Family
+from solver.layouts.family import Family
 from solver.recompute.frontier import Frontier as Choices
 from solver.search.bound import OWN_PATHS_KNOWN
 from solver.search.family_bounds import FamilyBounds, Index, Members

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from solver.costs.pipeline import PipelineCosts
 from solver.layouts import Family, Layout
-from solver.layouts.space import Listed
+from solver.layouts.family import Listed
 from solver.search.totals import Totals
 
 LARGE = 4096

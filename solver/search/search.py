@@ -25,13 +25,14 @@ from heapq import heappop, heappush
 
 from solver.costs.pipeline import PipelineCosts
 from solver.layouts import Layout
-from solver.layouts.space import Family
+from solver.layouts.family import Family
 from solver.partition.free_menu import FreeMenu
 from solver.partition.menu import Menu
 from solver.partition.outcome import EXACT, Infeasible, Partition
 from solver.partition.problem import Problem, menu_on, partition_problem
 from solver.partition.regime import Regime
 from solver.partition.shared import SharedProblem
+from solver.partition.solve import PartitionProblem
 from solver.progress import Progress
 from solver.recompute.frontier import Frontier as Choices
 from solver.schedules import Schedule, Work, make_schedule, recomputing_ahead, schedule_kind
@@ -120,7 +121,11 @@ class _Head:
 
 @dataclass(order=True)
 class _Open:
-    """A layout in question, or one of its regimes, ordered by its bound so far."""
+    """A layout in question, or one of its regimes, ordered by its bound so far.
+
+    ``found``: its best plan, once it was solved; ``cutoff``: what its plans had to be faster
+    than then.
+    """
 
     bound: float
     place: tuple[int, ...]
@@ -132,6 +137,8 @@ class _Open:
     regime: Regime | None = field(compare=False, default=None)
     problem: Problem | None = field(compare=False, default=None)
     menu: Menu | None = field(compare=False, default=None)
+    found: Found | None = field(compare=False, default=None)
+    cutoff: float = field(compare=False, default=math.inf)
 
 
 class _Search:
@@ -157,8 +164,8 @@ class _Search:
         self._frontier.begin(FEW)
         self._open: list[_Open] = []
         self._heads: list[_Head] = []
-        self._found: Found | None = None
-        self._winner: tuple[int, ...] = ()
+        self._leader: _Open | None = None
+        self._loose: list[_Open] = []  # solved, with bounds that a better plan may raise
         self._nearest: tuple[Layout, Infeasible] | None = None
         self._by_bound = math.inf  # the same of those only that are taken by their bounds
         self._proved = math.inf  # all layouts done with are this slow, the winner's bound apart
@@ -166,6 +173,10 @@ class _Search:
         self._ends: dict[tuple[int, ...], set[tuple[_End, Stage]]] = {}
         self._begun: set[tuple[int, ...]] = set()
         self._aside: list[_Open] = []  # layouts that share devices and are not solved
+
+    @property
+    def _found(self) -> Found | None:
+        return self._leader.found if self._leader else None
 
     @property
     def _best(self) -> float:
@@ -194,7 +205,7 @@ class _Search:
             elif self._open and self._open[0].bound < self._limit:
                 self._report()
                 self._step(heappop(self._open))
-            elif not self._release_variants():
+            elif not self._solve_again() and not self._release_variants():
                 break
 
     def _choices(self, layout: Layout, costs: PipelineCosts) -> tuple[Choices, ...] | None:
@@ -289,7 +300,8 @@ class _Search:
     def _under_way(self) -> dict[_Head, float]:
         """The least bound of every head whose regimes are not all done with."""
         found: dict[_Head, float] = {}
-        for entry in (*self._open, *self._aside):
+        leader = () if self._leader is None else (self._leader,)
+        for entry in (*self._open, *self._aside, *self._loose, *leader):
             found[entry.head] = min(found.get(entry.head, math.inf), entry.bound)
         return found
 
@@ -401,37 +413,68 @@ class _Search:
     ) -> None:
         assert menu is not None
         self._begun.add(layout.place)
+        layout.cutoff = self._limit
         result = problem.solve(
             relative_gap=self._relative_gap,
             time_limit_seconds=max(self._deadline - time.monotonic(), 0.0),
-            cutoff=self._best,
+            cutoff=self._limit,
         )
-        if isinstance(result, Partition):
-            lower = min(max(result.lower_bound, layout.bound), result.makespan)
-            self._end(layout, _End.SOLVED, lower)
-            result = replace(result, lower_bound=lower)
-            found = Found(layout.layout, layout.costs, menu, problem.schedule, result, regime)
-            self._keep(layout.place, found)
-        elif isinstance(result, Infeasible):
+        if isinstance(result, Infeasible):
             self._end(layout, _End.INFEASIBLE, math.inf)
             self._nearer(layout.layout, result)
-        else:
-            bound = max(result.lower_bound, layout.bound)
-            how = _End.PRUNED if bound >= self._limit else _End.UNFINISHED
-            self._end(layout, how, bound, Stage.PARTITION)
-            self._lose(layout.place, Loser(layout.layout, None, bound))
+            return
+        layout.bound = max(result.lower_bound, layout.bound)
+        if isinstance(result, Partition):
+            layout.bound = min(layout.bound, result.makespan)
+            result = replace(result, lower_bound=layout.bound)
+            found = Found(layout.layout, layout.costs, menu, problem.schedule, result, regime)
+            layout.found = found
+            if _better(found, self._found):
+                behind, self._leader = self._leader, layout
+                if behind is None:
+                    return
+                layout = behind
+        self._put_by(layout)
 
-    def _keep(self, place: tuple[int, ...], candidate: Found) -> None:
-        """Let the faster of two be the winner; the other's bound enters the proof."""
-        at, loser = place, candidate
-        if _better(candidate, self._found):
-            known = self._found
-            at, self._winner, self._found = self._winner, place, candidate
-            if known is None:
-                return
-            loser = known
-        partition = loser.partition
-        self._lose(at, Loser(loser.layout, partition.makespan, partition.lower_bound))
+    def _put_by(self, layout: _Open) -> None:
+        """Have done with a layout that does not lead, unless a better plan may tell more of it."""
+        if layout is self._leader:
+            return
+        if layout.bound < self._limit and isinstance(layout.problem, PartitionProblem):
+            self._loose.append(layout)
+        else:
+            self._conclude(layout)
+
+    def _solve_again(self) -> bool:
+        """Solve those whose bounds leave them open, where a better plan than then is known.
+
+        The leader itself is among them: nothing may be faster by more than the gap asked for.
+        """
+        waiting, self._loose = self._loose, []
+        again = False
+        leader = self._leader
+        if leader is not None and isinstance(leader.problem, PartitionProblem):
+            waiting.append(leader)
+        for layout in sorted(waiting):
+            better = self._limit < layout.cutoff * (1 - EXACT)
+            if layout.bound < self._limit and better and not self._out_of_time():
+                assert layout.problem is not None
+                assert layout.regime is not None
+                self._solve(layout, layout.problem, layout.menu, layout.regime)
+                again = True
+            elif layout is not self._leader:
+                self._conclude(layout)
+        return again
+
+    def _conclude(self, layout: _Open) -> None:
+        """Enter a layout's bound in the proof, and its plan among those that lost."""
+        makespan = None if layout.found is None else layout.found.partition.makespan
+        if layout.found is not None:
+            self._end(layout, _End.SOLVED, layout.bound)
+        else:
+            how = _End.PRUNED if layout.bound >= self._limit else _End.UNFINISHED
+            self._end(layout, how, layout.bound, Stage.PARTITION)
+        self._lose(layout.place, Loser(layout.layout, makespan, layout.bound))
 
     def _lose(self, place: tuple[int, ...], loser: Loser, apart: bool = False) -> None:
         self._losers.append((place, loser))
@@ -455,6 +498,10 @@ class _Search:
 
     def _outcome(self) -> Outcome:
         misfits = self._close_open()
+        for layout in self._loose:
+            self._conclude(layout)
+        if self._leader is not None:
+            self._end(self._leader, _End.SOLVED, self._leader.bound)
         pruned_by, infeasible, unfinished, (least, by_bound) = self._frontier.ends(self._limit)
         pruned_by[Stage.MEMORY] = infeasible
         self._proved = min(self._proved, least)
@@ -474,10 +521,9 @@ class _Search:
             unfinished += how is _End.UNFINISHED
             pruned_by[stage] += how is _End.PRUNED
         lower = self._proved
-        if self._found is not None:
-            partition = self._found.partition
-            lower = min(lower, partition.lower_bound)
-            bounds += _of_fields(self._found.layout, partition.lower_bound)
+        if self._leader is not None:
+            lower = min(lower, self._leader.bound)
+            bounds += _of_fields(self._leader.layout, self._leader.bound)
         elif not unfinished:
             self._find_nearest(misfits)
         for _, loser in self._losers:
@@ -527,7 +573,7 @@ class _Search:
         """What became of every layout but the winner's, over all its regimes, best first."""
         of_layout: dict[tuple[int, ...], list[Loser]] = {}
         for place, loser in self._losers:
-            if place != self._winner:
+            if self._leader is None or place != self._leader.place:
                 of_layout.setdefault(place, []).append(loser)
         losers = [_together(losers) for losers in of_layout.values()]
         losers += [Loser(layout, None, bound) for layout, bound in self._frontier.nearest(SHOWN)]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from solver.costs.pipeline import PipelineCosts
+from solver.costs.pipeline import Block, PipelineCosts
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -19,8 +20,11 @@ class Totals:
     """Per kind of block, arrays of shape (kinds,): how many there are, and what each takes.
 
     ``passes``: forward and backward of a micro-batch; ``updates``: the optimizer, once per
-    iteration; both on the quickest device where they differ. ``states``, ``inputs`` and ``working``
-    are bytes. ``layers`` says which kinds are layers. ``alike``: all devices are the same.
+    iteration; both on the quickest device where they differ. ``states`` and ``inputs`` are bytes,
+    the least of any device. ``layers`` says which kinds are layers. ``alike``: all devices are the
+    same. ``on_each``: passes on every device, shape (devices, kinds); ``capacity`` and ``working``:
+    what is left of its bytes beside the reserve, and the least that some block works with, shape
+    (devices,).
     """
 
     counts: Floats
@@ -28,42 +32,33 @@ class Totals:
     updates: Floats
     states: Floats
     inputs: Floats
-    working: Floats
     layers: Bools
-    capacity_bytes: float
-    reserved_bytes: float
     fixed_seconds: float
     alike: bool
+    on_each: Floats
+    capacity: Floats
+    working: Floats
 
     @staticmethod
     def of(costs: PipelineCosts) -> Totals:
         """Those of a layout's blocks."""
         number = Counter(costs.sequence)
-        of_kind = list(zip(*(one.blocks for one in costs.different), strict=True))
-
-        def least(passes: bool) -> Floats:
-            return np.array(
-                [
-                    min(
-                        b.forward_seconds + b.backward_seconds if passes else b.optimizer_seconds
-                        for b in kind
-                    )
-                    for kind in of_kind
-                ]
-            )
-
+        devices = costs.devices or (costs,)
+        passes = _each(devices, lambda block: block.forward_seconds + block.backward_seconds)
+        working = _each(devices, lambda block: block.working_bytes)
+        room = [one.capacity_bytes - one.reserved_bytes for one in devices]
         return Totals(
             counts=np.array([float(number[kind]) for kind in range(len(costs.blocks))]),
-            passes=least(passes=True),
-            updates=least(passes=False),
-            states=np.array([block.states.total for block in costs.blocks]),
-            inputs=np.array([block.input_bytes for block in costs.blocks]),
-            working=np.array([block.working_bytes for block in costs.blocks]),
+            passes=passes.min(axis=0),
+            updates=_each(devices, lambda block: block.optimizer_seconds).min(axis=0),
+            states=_each(devices, lambda block: block.states.total).min(axis=0),
+            inputs=_each(devices, lambda block: block.input_bytes).min(axis=0),
             layers=np.array([block.checkpointable for block in costs.blocks]),
-            capacity_bytes=costs.capacity_bytes,
-            reserved_bytes=costs.reserved_bytes,
             fixed_seconds=costs.fixed_seconds,
             alike=not costs.devices,
+            on_each=passes,
+            capacity=np.array(room),
+            working=working.min(axis=1),
         )
 
     def of_part(self, share: float) -> Totals:
@@ -72,6 +67,7 @@ class Totals:
             self,
             passes=self.passes * share,
             inputs=self.inputs * share,
+            on_each=self.on_each * share,
             working=self.working * share,
         )
 
@@ -81,6 +77,11 @@ class Totals:
         return float(self.counts @ self.passes)
 
     @property
-    def room_bytes(self) -> float:
-        """What states and kept bytes of a stage can be at most."""
-        return float(self.capacity_bytes - self.reserved_bytes - self.working.min())
+    def room_bytes(self) -> Floats:
+        """What states and kept bytes of a stage can be at most on every device."""
+        return self.capacity - self.working
+
+
+def _each(devices: tuple[PipelineCosts, ...], value: Callable[[Block], float]) -> Floats:
+    """A value of every block on every device, shape (devices, kinds)."""
+    return np.array([[value(block) for block in one.blocks] for one in devices])
