@@ -21,8 +21,10 @@ from service.importing import ImportRequest
 from service.problems import Problem
 from service.settings import Settings
 from solver.capacity.documents import CapacityAnswer, CapacityRequest
+from solver.checkpoints.documents import CheckpointAdvice, CheckpointTerms
 from solver.cluster.readers.read import FORMATS
 from solver.contingencies.documents import ContingencyAnswer, ContingencyRequest, Covered
+from solver.expected.documents import ExpectedAnswer, ObservationAnswer, Observations
 from solver.imports.documents import ImportAnswer
 from solver.placement.documents import PlacementAnswer, PlacementRequest
 from solver.plan import Evaluation
@@ -118,6 +120,32 @@ PARTS: tuple[tuple[str, str, type[BaseModel]], ...] = (
         "The answer of `GET /v1/contingencies/{id}` with the query `failed`, and of "
         "`stagecut contingencies --failed NAME --json`.",
         Covered,
+    ),
+    (
+        "Expectations",
+        "The answer of `GET /v1/plans/{id}/expected` and `stagecut expected --json`.",
+        ExpectedAnswer,
+    ),
+    (
+        "Observations",
+        "The body of `POST /v1/plans/{id}/observations`, the file of `stagecut observe`.",
+        Observations,
+    ),
+    (
+        "Judged observations",
+        "The answer of `POST /v1/plans/{id}/observations` and `stagecut observe --json`; "
+        "`GET /v1/plans/{id}/observations` lists them.",
+        ObservationAnswer,
+    ),
+    (
+        "Checkpoint terms",
+        "The body of `POST /v1/plans/{id}/checkpoints`; `stagecut checkpoints` has options for it.",
+        CheckpointTerms,
+    ),
+    (
+        "Checkpoint advice",
+        "The answer of `POST /v1/plans/{id}/checkpoints` and `stagecut checkpoints --json`.",
+        CheckpointAdvice,
     ),
     (
         "Placement requests",

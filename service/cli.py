@@ -15,6 +15,7 @@ from service import (
     calibration_commands,
     cluster_commands,
     contingency_command,
+    expectation_commands,
     fleet_commands,
     framework_commands,
     key_commands,
@@ -63,6 +64,7 @@ app.command()(fleet_commands.capacity)
 app.command()(fleet_commands.place)
 app.command()(fleet_commands.move)
 app.command()(contingency_command.contingencies)
+expectation_commands.add_to(app)
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="The request as JSON; - reads stdin.")]
 HtmlFile = Annotated[

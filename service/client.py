@@ -20,6 +20,7 @@ from service.documents import (
     DeviceList,
     Health,
     ModelList,
+    ObservationList,
     PlanDocument,
     PlanEvent,
     PlanList,
@@ -29,6 +30,8 @@ from service.documents import (
 from service.problems import MEDIA_TYPE, Problem, ProblemError
 from solver.calibrate.measured import RunsToFit
 from solver.calibrations import Calibration
+from solver.checkpoints.documents import CheckpointAdvice, CheckpointTerms
+from solver.expected.documents import ExpectedAnswer, ObservationAnswer, Observations
 from solver.imports.documents import ImportAnswer
 from solver.plan import Evaluation, Status
 from solver.projections.documents import Projection
@@ -135,6 +138,27 @@ class Client:
     ) -> Document:
         """What schedulers ask, such as ``/v1/capacity``; waits for the answer."""
         return self._run(_study(path, request, kind))
+
+    def expected(self, plan_id: str) -> ExpectedAnswer:
+        """What a monitor may expect of a running plan."""
+        return self._run(_get(f"/v1/plans/{plan_id}/expected", ExpectedAnswer))
+
+    def observe(
+        self, plan_id: str, measured: Observations | Mapping[str, Any]
+    ) -> ObservationAnswer:
+        """Say what was measured of a running plan; which stage or link deviates."""
+        path = f"/v1/plans/{plan_id}/observations"
+        return self._run(_post(path, ObservationAnswer, measured))
+
+    def observations(self, plan_id: str) -> ObservationList:
+        """What was measured of a plan, newest first."""
+        return self._run(_get(f"/v1/plans/{plan_id}/observations", ObservationList))
+
+    def checkpoints(
+        self, plan_id: str, terms: CheckpointTerms | Mapping[str, Any]
+    ) -> CheckpointAdvice:
+        """How often a plan should write checkpoints."""
+        return self._run(_post(f"/v1/plans/{plan_id}/checkpoints", CheckpointAdvice, terms))
 
     def look_up(self, path: str, kind: type[Document], **parameters: Parameter) -> Document:
         """A part of what was asked for, such as ``/v1/capacity/{id}`` with ``nodes=37``."""
@@ -285,6 +309,27 @@ class AsyncClient:
     ) -> Document:
         """What schedulers ask, such as ``/v1/capacity``; waits for the answer."""
         return await self._run(_study(path, request, kind))
+
+    async def expected(self, plan_id: str) -> ExpectedAnswer:
+        """What a monitor may expect of a running plan."""
+        return await self._run(_get(f"/v1/plans/{plan_id}/expected", ExpectedAnswer))
+
+    async def observe(
+        self, plan_id: str, measured: Observations | Mapping[str, Any]
+    ) -> ObservationAnswer:
+        """Say what was measured of a running plan; which stage or link deviates."""
+        path = f"/v1/plans/{plan_id}/observations"
+        return await self._run(_post(path, ObservationAnswer, measured))
+
+    async def observations(self, plan_id: str) -> ObservationList:
+        """What was measured of a plan, newest first."""
+        return await self._run(_get(f"/v1/plans/{plan_id}/observations", ObservationList))
+
+    async def checkpoints(
+        self, plan_id: str, terms: CheckpointTerms | Mapping[str, Any]
+    ) -> CheckpointAdvice:
+        """How often a plan should write checkpoints."""
+        return await self._run(_post(f"/v1/plans/{plan_id}/checkpoints", CheckpointAdvice, terms))
 
     async def look_up(self, path: str, kind: type[Document], **parameters: Parameter) -> Document:
         """A part of what was asked for, such as ``/v1/capacity/{id}`` with ``nodes=37``."""

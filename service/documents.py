@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.problems import Problem
 from service.store.plans import Standing, StoredPlan
 from solver.calibrations import Calibration
 from solver.cluster.device import Device
+from solver.expected.documents import ObservationAnswer, Observations
 from solver.plan import Export, Plan, Status
 
 
@@ -49,6 +52,24 @@ class StudyDocument(BaseModel):
     status: str = Field(description="`queued`, `running`, `failed` or `cancelled`.")
     progress: Progress | None = None
     problem: Problem | None = None
+
+
+class StoredObservation(BaseModel):
+    """What was measured of a running plan, and what that says."""
+
+    id: str = Field(description="Its id.")
+    created_at: float = Field(description="Seconds since 1970.")
+    measured: Observations = Field(description="As it was sent.")
+    answer: ObservationAnswer = Field(description="What it says of the run.")
+
+
+class ObservationList(BaseModel):
+    """What was measured of a plan, newest first."""
+
+    observations: list[StoredObservation] = Field(description="Newest first.")
+    runs: list[dict[str, Any]] = Field(
+        description="Their iterations as runs for `POST /v1/calibrations`."
+    )
 
 
 class PlanSummary(BaseModel):

@@ -33,6 +33,7 @@ from service.documents import (
     ExportList,
     Health,
     ModelList,
+    ObservationList,
     PlanDocument,
     PlanEvent,
     PlanList,
@@ -43,8 +44,10 @@ from service.problems import Problem
 from service.version import VERSION
 from solver.calibrate.measured import RunsToFit
 from solver.capacity.documents import CapacityAnswer, CapacityRequest
+from solver.checkpoints.documents import CheckpointAdvice, CheckpointTerms
 from solver.contingencies.documents import ContingencyAnswer, ContingencyRequest, Covered
 from solver.contingencies.lookup import Lookup
+from solver.expected.documents import ExpectedAnswer, ObservationAnswer, Observations
 from solver.identity import SOLVER_VERSION
 from solver.imports.documents import ImportAnswer
 from solver.placement.documents import PlacementAnswer, PlacementRequest
@@ -150,6 +153,7 @@ def _documents() -> Iterator[tuple[type[BaseModel], Any]]:
     yield ContingencyRequest, sample("contingency_request") | {"stages": [17, 17]}
     yield ContingencyAnswer, sample("contingency")
     yield from _covered(sample("contingency"))
+    yield from _expectations()
     yield PlacementRequest, sample("placement_request")
     yield PlacementAnswer, sample("placement")
     yield TransitionRequest, sample("transition_request")
@@ -185,6 +189,26 @@ def _collect(annotation: Any, document: Any, found: dict[str, Any]) -> None:
         _collect(arguments[0], document[0], found)
     elif origin is dict and isinstance(document, Mapping) and document:
         _collect(arguments[1], next(iter(document.values())), found)
+
+
+def _expectations() -> Iterator[tuple[type[BaseModel], Any]]:
+    """What is expected of a plan, and what is said of measurements."""
+    expected, judged = sample("expected"), sample("observation")
+    measured = sample("observations") | {
+        "collectives": [{"name": "tensor_parallel.all-gather", "bus_bytes_per_second": 3.1e11}]
+    }
+    stored = {
+        "id": "5f0d8d0c5d3e4d6a9a3f0c0b1a2d3e4f",
+        "created_at": 1_796_040_000.0,
+        "measured": measured,
+        "answer": judged,
+    }
+    yield ExpectedAnswer, expected
+    yield Observations, measured
+    yield ObservationAnswer, judged
+    yield ObservationList, {"observations": [stored], "runs": [judged["run"]]}
+    yield CheckpointTerms, sample("checkpoint_terms")
+    yield CheckpointAdvice, sample("checkpoint_advice")
 
 
 def _covered(contingency: Any) -> Iterator[tuple[type[BaseModel], Any]]:

@@ -14,9 +14,14 @@ from pydantic import BaseModel
 from solver.capacity.curve import capacity
 from solver.capacity.curve import check as check_capacity
 from solver.capacity.documents import CapacityRequest
+from solver.checkpoints.advice import advice
+from solver.checkpoints.documents import CheckpointRequest
 from solver.contingencies.contingencies import check as check_contingencies
 from solver.contingencies.contingencies import contingencies
 from solver.contingencies.documents import ContingencyRequest
+from solver.expected.documents import ExpectedRequest, ObservedRequest
+from solver.expected.expected import expected
+from solver.expected.observed import observed
 from solver.imports.compare import compare
 from solver.imports.documents import ImportStudy
 from solver.placement.documents import PlacementRequest
@@ -34,8 +39,8 @@ def study(kind: str, request: Any, progress: Tell | None = None) -> BaseModel:
     """The answer to a request of a kind.
 
     Args:
-        kind: ``capacity``, ``contingency``, ``placement``, ``transition``, ``import`` or
-            ``projection``.
+        kind: ``capacity``, ``checkpoints``, ``contingency``, ``expected``, ``import``,
+            ``observed``, ``placement``, ``projection`` or ``transition``.
         request: The request as plain data.
         progress: Told how far it is.
 
@@ -62,6 +67,9 @@ _STUDIES: dict[str, Callable[[Any, Tell | None], BaseModel]] = {
     "capacity": lambda request, tell: capacity(
         CapacityRequest.model_validate(request), progress=tell
     ),
+    "checkpoints": lambda request, _: advice(CheckpointRequest.model_validate(request)),
+    "expected": lambda request, _: expected(ExpectedRequest.model_validate(request)),
+    "observed": lambda request, _: observed(ObservedRequest.model_validate(request)),
     "contingency": lambda request, tell: contingencies(
         ContingencyRequest.model_validate(request), progress=tell
     ),

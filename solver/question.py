@@ -23,6 +23,7 @@ from solver.costs.calibration import (
     software_of,
     stages_that_cost_alike,
 )
+from solver.costs.collective_times import Collectives, collective_times
 from solver.costs.model import pipeline_costs, work
 from solver.costs.pipeline import PipelineCosts, Work
 from solver.costs.pools import pooled_costs
@@ -83,7 +84,7 @@ class Question:
     stage where the model comes with its own split. ``target``: the framework that is to run it.
     ``calibrated``: None for a profile, which states its own seconds. ``rough``: what the families
     of a plan come to at least; None where their costs are at hand. ``pools``: the device of each,
-    where there are several.
+    where there are several. ``collectives``: those of a layout, None for a profile.
     """
 
     request: PlanRequest
@@ -98,6 +99,7 @@ class Question:
     calibrated: Calibrated | None = None
     rough: RoughTotals | None = None
     pools: tuple[str, ...] = ()
+    collectives: Callable[[Layout], Collectives] | None = None
 
     @property
     def some_layout(self) -> Layout:
@@ -364,6 +366,7 @@ def _of_architecture(
             lambda layout: implementation.software or software_of(training, layout),
             costs,
         ),
+        collectives=lambda layout: collective_times(model, cluster, training, layout, own),
     )
 
 

@@ -34,7 +34,8 @@ LEVELS = (
         "targets",
     },
     {"search", "answer", "question", "explain", "prices"},
-    {"calibrate", "capacity", "placement", "transitions", "contingencies"},
+    {"calibrate", "capacity", "placement", "transitions"},
+    {"contingencies", "expected", "checkpoints"},
     {"planner", "recheck", "fleet", "projections", "imports"},
 )
 

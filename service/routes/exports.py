@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from anyio import to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from service.context import intake_of, store_of
 from service.documentation import problems
 from service.documents import ExportList
-from service.problems import ProblemError, from_stagecut_error, problem
-from service.routes.plans import PlanId, unknown_plan
-from service.store import plans
+from service.problems import ProblemError, from_stagecut_error
+from service.routes.plans import PlanId
+from service.stored_plan import succeeded_plan
 from solver.errors import UnknownName
-from solver.plan import Export, Plan, Status
+from solver.plan import Export, Plan
 from solver.request import PlanRequest
 from solver.targets.launch import Launcher, launch
 from solver.targets.registry import TARGETS, target_named
@@ -34,7 +32,7 @@ FrameworkName = Annotated[
 )
 async def every(plan_id: PlanId, request: Request) -> ExportList:
     """The plan in the words of each framework: how exact they are, and what they cannot say."""
-    plan, asked = await finished(plan_id, request)
+    plan, asked = await succeeded_plan(plan_id, request)
     return ExportList(
         exports=[_export(plan, name, asked) for name in TARGETS],
     )
@@ -74,7 +72,7 @@ async def one(
     whether it says all that the plan decides; the list of exports says what it leaves out.
     """
     known(framework)
-    plan, asked = await finished(plan_id, request)
+    plan, asked = await succeeded_plan(plan_id, request)
     export = _export(plan, framework, asked)
     file, kind, text = export.file, export.media_type, export.text
     if launcher is not None:
@@ -102,33 +100,3 @@ def known(framework: str) -> None:
 
 def _export(plan: Plan, framework: str, asked: PlanRequest) -> Export:
     return written(plan, framework, asked.training)
-
-
-async def finished(plan_id: str, request: Request) -> tuple[Plan, PlanRequest]:
-    """A plan that succeeded, and its request.
-
-    Raises:
-        ProblemError: There is none of that id (404), or it holds nothing to be written (409).
-    """
-    stored = await intake_of(request).find(plan_id)
-    if stored is None:
-        raise unknown_plan(plan_id)
-    if stored.answer is None or stored.status != Status.SUCCEEDED:
-        raise ProblemError(
-            problem(
-                409,
-                "no-stages",
-                "There is nothing to be written",
-                f"The plan is {stored.status}.",
-                hint="Wait until it has succeeded, or change its request.",
-            )
-        )
-
-    def asked() -> str | None:
-        with store_of(request).reading() as session:
-            return plans.request_of(session, plan_id)
-
-    text = await to_thread.run_sync(asked)
-    if text is None:
-        raise unknown_plan(plan_id)
-    return Plan.model_validate_json(stored.answer), PlanRequest.model_validate_json(text)

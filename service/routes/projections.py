@@ -7,8 +7,9 @@ from fastapi import APIRouter, Request, Response
 from service.context import intake_of
 from service.documentation import problems
 from service.jobs.study import Study
-from service.routes.exports import FrameworkName, finished, known
+from service.routes.exports import FrameworkName, known
 from service.routes.plans import PlanId
+from service.stored_plan import succeeded_plan
 from solver.projections.documents import Projection, ProjectionRequest
 
 router = APIRouter(prefix="/v1/plans/{plan_id}/projections", tags=["plans"])
@@ -24,7 +25,7 @@ async def one(plan_id: PlanId, framework: FrameworkName, request: Request) -> Re
     its configuration. Where the plan was made for that framework, both are the same.
     """
     known(framework)
-    plan, asked = await finished(plan_id, request)
+    plan, asked = await succeeded_plan(plan_id, request)
     whole = ProjectionRequest(job=asked, plan=plan, framework=framework)
     study = Study(request=asked, of_kind="projection", whole=whole)
     answer = await intake_of(request).quick_answer("projection", study)

@@ -192,3 +192,16 @@ class CalibrationRow(Base):
     device: Mapped[str] = mapped_column(String(200))
     document: Mapped[str] = mapped_column(Text)
     created_at: Mapped[float] = mapped_column(Double)
+
+
+class ObservationRow(Base):
+    """What was measured of a running plan, and what that says of it."""
+
+    __tablename__ = "observations"
+    __table_args__ = (Index("ix_observations_plan_id", "plan_id", "created_at"),)
+
+    id: Mapped[str] = mapped_column(String(40), primary_key=True)
+    plan_id: Mapped[str] = mapped_column(String(100))
+    tenant: Mapped[str] = mapped_column(String(100))
+    document: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[float] = mapped_column(Double)

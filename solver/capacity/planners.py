@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 import multiprocessing
 import os
@@ -60,6 +61,7 @@ class Planners:
         """Every size in ascending order, as many at a time as there are processes."""
         sizes: dict[int, Size] = {}
         waiting = sorted(counts, reverse=True)
+        smaller = dict(itertools.pairwise([*waiting, 0]))
         running: dict[Future[Size], int] = {}
         while waiting or running:
             while waiting and len(running) < self._workers:
@@ -70,12 +72,13 @@ class Planners:
                 if left <= 0:
                     sizes[nodes] = Size(nodes, finished=False)
                 elif self._pool is None:
-                    sizes[nodes] = planned(job, nodes, ceiling, limits.relative_gap, left)
+                    sizes[nodes] = planned(
+                        job, nodes, ceiling, limits.relative_gap, left, smaller[nodes]
+                    )
                     report()
                 else:
-                    running[
-                        self._pool.submit(planned, job, nodes, ceiling, limits.relative_gap, left)
-                    ] = nodes
+                    asked = (job, nodes, ceiling, limits.relative_gap, left, smaller[nodes])
+                    running[self._pool.submit(planned, *asked)] = nodes
             ended, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in ended:
                 sizes[running.pop(future)] = future.result()

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from solver.answer import layout_answer
 from solver.assess import assess
+from solver.cluster.cluster import cluster_from_request
 from solver.errors import IllegalLayout
 from solver.identity import plan_id
+from solver.layouts import Family
 from solver.partition.outcome import EXACT
 from solver.partition.stages import decided_stages
-from solver.question import question
+from solver.question import Question, question
 from solver.request import PlanRequest, Policy
 from solver.search.regimes import regimes_of
 from solver.search.search import Found, search
@@ -34,16 +38,27 @@ class Size:
 
 
 def planned(
-    request: PlanRequest, nodes: int, ceiling: float, relative_gap: float, time_limit: float
+    request: PlanRequest,
+    nodes: int,
+    ceiling: float,
+    relative_gap: float,
+    time_limit: float,
+    smaller: int = 0,
 ) -> Size:
-    """The best plan on exactly ``nodes`` nodes that takes less than ``ceiling`` seconds."""
+    """The best plan on ``nodes`` nodes that takes less than ``ceiling`` seconds.
+
+    ``smaller``: a node count that is planned as well; layouts that it has room for are its own.
+    """
     sized = at_size(request, nodes)
     try:
         asked = question(sized, to_plan=True)
     except IllegalLayout:
         return Size(nodes)
+    families = _larger(asked, sized, smaller) if smaller else asked.families
+    if not families:
+        return Size(nodes)
     outcome = search(
-        asked.families,
+        families,
         asked.costs,
         regimes_of(asked),
         relative_gap=relative_gap,
@@ -61,6 +76,36 @@ def planned(
         finished=not outcome.unfinished,
         facts=_facts(sized, found),
     )
+
+
+def _larger(asked: Question, sized: PlanRequest, smaller: int) -> tuple[Family, ...]:
+    """The families of those members that need more than ``smaller`` nodes.
+
+    A larger allocation offers every pipeline the same numbers of replicas and more, so the others
+    are plans of the smaller one, unless its fast links join fewer devices.
+    """
+    here = cluster_from_request(sized.cluster)
+    there = cluster_from_request(at_size(sized, smaller).cluster)
+    if here.domain_size != there.domain_size:
+        return asked.families
+    found = []
+    for family in asked.families:
+        each = family.exemplar.tensor_parallel * family.exemplar.context_parallel
+        kept = np.flatnonzero(each * family.pipeline * family.data > there.devices)
+        if len(kept) == len(family):
+            found.append(family)
+        elif len(kept):
+            found.append(
+                replace(
+                    family,
+                    pipeline=family.pipeline[kept],
+                    virtual=family.virtual[kept],
+                    data=family.data[kept],
+                    micro_batches=family.micro_batches[kept],
+                    schedule=tuple(family.schedule[place] for place in kept),
+                )
+            )
+    return tuple(found)
 
 
 def useful(sizes: Iterable[Size]) -> list[Size]:

@@ -83,3 +83,25 @@ def test_contingencies_are_worked_out_as_a_job_and_read_by_the_failed_node(
     unknown = real.get(f"{where}?failed=gpu09")
     assert (unknown.status_code, unknown.json()["field"]) == (422, "failed")
     assert real.get("/v1/contingencies/none").status_code == 404
+
+
+@pytest.mark.slow
+def test_a_running_plan_is_held_against_what_is_expected_and_kept(real: TestClient) -> None:
+    job = sample("contingency_request")["job"]
+    plan = real.post("/v1/plans", json=job, headers={"Prefer": "wait=60"}).json()
+    where = f"/v1/plans/{plan['id']}"
+    expected = real.get(f"{where}/expected").json()
+    assert expected["iteration_seconds"] == plan["iteration_seconds"]
+    measured = {"iteration_seconds": 1.5 * plan["iteration_seconds"]}
+    judged = real.post(f"{where}/observations", json=measured)
+    assert judged.status_code == 201, judged.text
+    assert judged.json()["judged"][0]["outside_band"]
+    kept = real.get(f"{where}/observations").json()
+    assert kept["observations"][0]["measured"]["iteration_seconds"] == measured["iteration_seconds"]
+    fitted = real.post("/v1/calibrations", json={"name": "own", "runs": kept["runs"]})
+    assert fitted.status_code == 201, fitted.text
+    advice = real.post(f"{where}/checkpoints", json=sample("checkpoint_terms"))
+    assert 0.9 < advice.json()["goodput"] < 1
+    refused = real.post(f"{where}/observations", json={"stages": []})
+    assert refused.status_code == 422
+    assert real.get("/v1/plans/none/expected").status_code == 404

@@ -1,0 +1,136 @@
+"""The collectives of a layout one by one: bytes, seconds alone on the links, bus bandwidth.
+
+Bus bandwidth is as nccl-tests reports it (doc/PERFORMANCE.md): bytes through a rank's link per
+second, 2 (n - 1) / n of the buffer for an all-reduce, (n - 1) / n for an all-gather, a
+reduce-scatter and an all-to-all, all of it for a send.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from solver.cluster.cluster import Cluster
+from solver.cluster.collectives import (
+    Group,
+    Links,
+    all_gather,
+    all_reduce,
+    all_to_all,
+    reduce_scatter,
+    send,
+)
+from solver.costs.calibration import Efficiencies, calibration, software_of
+from solver.costs.graph import ELEMENT
+from solver.costs.model import machine_of
+from solver.costs.pipeline import Account
+from solver.costs.sharding import Sharding, sharding
+from solver.layouts.layout import Layout
+from solver.request import Precision, Training
+from solver.workload.architecture import Architecture, MixtureOfExperts
+
+
+@dataclass(frozen=True)
+class CollectiveTime:
+    """One collective as it takes its time alone on the links.
+
+    ``size_bytes``: the buffer, as nccl-tests counts it. ``share``: of it through a rank's link.
+    """
+
+    account: Account
+    kind: str
+    group: Group
+    size_bytes: float
+    seconds: float
+    share: float
+
+    @property
+    def bus_bytes_per_second(self) -> float:
+        """Bus bandwidth; 0 where nothing is sent."""
+        return self.share * self.size_bytes / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class Collectives:
+    """The collectives of a layout.
+
+    ``passes``: of one micro-batch. ``replicas``: the group that reduces gradients and gathers
+    weights once an iteration, ``gradient_bytes`` and ``weight_bytes`` of each parameter.
+    """
+
+    passes: tuple[CollectiveTime, ...]
+    replicas: Group
+    gradient_bytes: float
+    weight_bytes: float
+
+
+def collective_times(
+    architecture: Architecture,
+    cluster: Cluster,
+    training: Training,
+    layout: Layout,
+    efficiencies: Efficiencies | None = None,
+) -> Collectives:
+    """The collectives of a layout: tensor, expert and pipeline parallel ones, and the replicas."""
+    software = software_of(training, layout)
+    found = efficiencies(software) if efficiencies else calibration(cluster.device.name, software)
+    links = machine_of(cluster, training, found).links
+    shard = sharding(training, layout, cluster.domain_size)
+    hidden = architecture.hidden_size
+    tokens = ELEMENT * shard.tokens * hidden
+    times = []
+    tensor = Account.TENSOR_PARALLEL
+    if shard.sequence_parallel:
+        times += [
+            of_kind(tensor, "all-gather", shard.tensor, tokens, links),
+            of_kind(tensor, "reduce-scatter", shard.tensor, tokens, links),
+        ]
+    else:
+        times.append(of_kind(tensor, "all-reduce", shard.tensor, tokens, links))
+    times += _of_experts(architecture, shard, links, found.software.expert_imbalance)
+    if layout.pipeline_parallel > 1:
+        boundary = ELEMENT * shard.row_tokens * hidden
+        pair = Group(2, 1 if shard.send_crosses_nodes else 2)
+        times.append(of_kind(Account.PIPELINE_PARALLEL, "send", pair, boundary, links))
+    weight = 4.0 if training.precision is Precision.FP32 else 2.0
+    reduced = found.software.gradient_bytes
+    return Collectives(
+        passes=tuple(time for time in times if time.group.size > 1),
+        replicas=shard.shards(shard.data),
+        gradient_bytes=weight if training.precision is Precision.FP16 else reduced,
+        weight_bytes=weight,
+    )
+
+
+def _of_experts(
+    architecture: Architecture, shard: Sharding, links: Links, imbalance: float
+) -> list[CollectiveTime]:
+    """Dispatch of tokens to experts and their way back, for each kind of mixture."""
+    found = {}
+    for layer, _ in architecture.layers:
+        moe = layer.feed_forward
+        if isinstance(moe, MixtureOfExperts):
+            copies = shard.row_tokens * moe.experts_per_token
+            size = ELEMENT * copies * architecture.hidden_size * imbalance
+            found[size] = of_kind(Account.EXPERT_PARALLEL, "all-to-all", shard.expert, size, links)
+    return list(found.values())
+
+
+def of_kind(account: Account, kind: str, group: Group, size: float, links: Links) -> CollectiveTime:
+    """A collective of a kind over ``size`` bytes."""
+    part = (group.size - 1) / group.size
+    match kind:
+        case "all-reduce":
+            return CollectiveTime(
+                account, kind, group, size, all_reduce(size, group, links), 2 * part
+            )
+        case "send":
+            seconds = send(size, group.nodes > 1, links)
+            return CollectiveTime(account, kind, group, size, seconds, 1.0)
+        case "all-to-all":
+            return CollectiveTime(account, kind, group, size, all_to_all(size, group, links), part)
+        case "all-gather":
+            return CollectiveTime(account, kind, group, size, all_gather(size, group, links), part)
+        case _:
+            return CollectiveTime(
+                account, kind, group, size, reduce_scatter(size, group, links), part
+            )
