@@ -8,11 +8,12 @@ from fastapi import Request, Response
 from pydantic import BaseModel
 
 from service import bodies, prefer, reading
-from service.context import intake_of, resolved, settings_of
+from service.context import intake_of, resolved, settings_of, stored_cluster
 from service.jobs.intake import Asked
 from service.jobs.study import Study
 from service.problems import ProblemError, problem
 from service.store.plans import StoredPlan
+from solver.placement.documents import FreeNode, PlacementRequest
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -82,9 +83,34 @@ async def _study(request: Request, kind: str, model: type[Body]) -> Study:
     settings = settings_of(request)
     body = await bodies.read_body(request, settings.max_body_bytes, settings.body_seconds)
     whole = reading.validate(model, reading.parse(body))
+    if isinstance(whole, PlacementRequest):
+        whole = await _on_its_cluster(request, whole)  # type: ignore[assignment]
     job = await resolved(request, whole.job)  # type: ignore[attr-defined]
     job = (await intake_of(request).known(Asked(job))).request
     return Study(request=job, of_kind=kind, whole=whole.model_copy(update={"job": job}))
+
+
+async def _on_its_cluster(request: Request, asked: PlacementRequest) -> PlacementRequest:
+    """The placement with the available nodes of the stored cluster that it names, if it has none.
+
+    Raises:
+        ProblemError: There is no such cluster.
+    """
+    name = asked.job.cluster.name
+    if asked.nodes or name is None:
+        return asked
+    stored = await stored_cluster(request, name)
+    nodes = [
+        FreeNode(
+            name=node.name,
+            leaf=node.path[0] if node.path else "leaf",
+            spine=node.path[1] if len(node.path) > 1 else None,
+            domain=node.domain,
+        )
+        for node in stored.topology.nodes
+        if node.available and node.device in (None, stored.device)
+    ]
+    return asked.model_copy(update={"nodes": nodes})
 
 
 def _text(stored: StoredPlan, progress: str | None = None) -> str:

@@ -65,6 +65,7 @@ def planned(
         time_limit_seconds=time_limit,
         ceiling_seconds=ceiling,
         inputs_kept=asked.request.recompute.policy is not Policy.UNIFORM,
+        rough=asked.rough,
     )
     found = outcome.found
     if found is None:

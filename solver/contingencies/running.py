@@ -107,6 +107,7 @@ def planned(
         regimes,
         relative_gap=relative_gap,
         time_limit_seconds=seconds,
+        rough=asked.rough,
     )
     if outcome.found is None:
         return None

@@ -31,7 +31,10 @@ class PlacementRequest(Strict):
         description="The plan's request; its layout gives tensor, pipeline and data parallel."
     )
     nodes: list[FreeNode] = Field(
-        min_length=1, max_length=16_384, description="Free nodes; more than needed are welcome."
+        default_factory=list,
+        max_length=16_384,
+        description="Free nodes, more than needed are welcome; if empty all that are available in "
+        "the job's cluster, given by its topology or by the name of a stored one.",
     )
     candidates: list[list[NodeName]] = Field(
         default_factory=list,

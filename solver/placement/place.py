@@ -10,6 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.cluster.cluster import Cluster, cluster_from_request
+from solver.cluster.imported import usable_nodes
+from solver.cluster.readers.read import read_topology
+from solver.cluster.topology import Node
 from solver.errors import BadRequest
 from solver.layouts import Layout
 from solver.placement.crossing import crossing_bytes, distinct, patterns
@@ -38,6 +41,7 @@ def place(request: PlacementRequest) -> PlacementAnswer:
             or a candidate names a node that is not free.
     """
     started = time.monotonic()
+    request = _with_nodes(request)
     layout, grid, cluster = _grid(request)
     _check_names(request)
     fabric = _Fabric(request.nodes, grid)
@@ -68,6 +72,31 @@ def place(request: PlacementRequest) -> PlacementAnswer:
         seconds=time.monotonic() - started,
         notes=_notes(layout, cluster),
     )
+
+
+def _with_nodes(request: PlacementRequest) -> PlacementRequest:
+    """The request with the nodes of its cluster's topology where it names none."""
+    if request.nodes:
+        return request
+    asked = request.job.cluster
+    if asked.topology is None:
+        raise BadRequest(
+            "There is no node to place the plan on.",
+            field="nodes",
+            hint="Name the free nodes, or give the job's cluster by its topology or as a stored "
+            "one.",
+        )
+    return request.model_copy(
+        update={"nodes": free_nodes(usable_nodes(read_topology(asked.topology), asked))}
+    )
+
+
+def free_nodes(nodes: Iterable[Node]) -> list[FreeNode]:
+    """The nodes of a topology as places for a plan."""
+    return [
+        FreeNode(name=node.name, leaf=node.leaf or "leaf", spine=node.spine, domain=node.domain)
+        for node in nodes
+    ]
 
 
 def _grid(request: PlacementRequest) -> tuple[Layout, Grid, Cluster]:
@@ -140,9 +169,7 @@ def _decided(grid: Grid, fabric: _Fabric, deadline: float) -> tuple[Index, float
     for capacity in counts:
         known += every_profile(grid, capacity) or []
     solution = solve(grid, counts, known, deadline)
-    if solution is None:
-        return leafs, 0.0
-    if solution.crossing < best[0] * (1 - 1e-12):
+    if solution.profiles is not None and solution.crossing < best[0] * (1 - 1e-12):
         leafs = _assignment(grid, fabric, solution.profiles)
     return leafs, solution.lower_bound
 

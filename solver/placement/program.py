@@ -10,8 +10,10 @@ With the profile a(l, .) of a leaf its cost is its own affair:
 and the crossing is edge x rows x (stages - 1) + the sum of costs: a ring over k > 1 leafs crosses k
 borders, and one whose leaf holds all of it none. One profile per leaf, every stage filled: the
 linear relaxation is solved by generating columns (Dantzig and Wolfe 1960), where the best profile
-for given prices is found exactly by dynamic programming over the stages. Its value bounds every
-placement; the integer program over the generated profiles gives one.
+for given prices is found exactly by dynamic programming over the stages. Rounding cuts that look
+at a stage or at two neighbours, which the dynamic program can price, are added where fractions of
+leafs break them. The value bounds every placement; the integer program over the generated profiles
+gives one.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import itertools
 import math
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,20 +35,25 @@ Profile = tuple[int, ...]
 
 _MOST_ROUNDS = 400
 _SMALL = 1e-9
+_INTEGER_SHARE = 0.5
+"""Of the time, what the integer program is left."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """A profile for each leaf that is used, by capacity, and the proved bound; bytes."""
+    """A profile for each leaf that is used, by capacity, and the proved bound; bytes.
 
-    profiles: list[tuple[int, Profile]]
+    ``profiles`` is None where none was found in time.
+    """
+
+    profiles: list[tuple[int, Profile]] | None
     crossing: float
     lower_bound: float
 
 
 def solve(
     grid: Grid, capacities: dict[int, int], known: list[Profile], deadline: float
-) -> Solution | None:
+) -> Solution:
     """The best placement found until ``deadline`` (monotonic seconds).
 
     Args:
@@ -57,28 +65,76 @@ def solve(
     scale = max(grid.group_bytes, grid.edge_bytes, 1e-30)
     group, edge = grid.group_bytes / scale, grid.edge_bytes / scale
     constant = edge * grid.rows * (grid.stages - 1)
-    columns = dict.fromkeys(known)
+    master = _Master(grid, capacities, group, edge)
+    for profile in dict.fromkeys(known):
+        master.add(profile)
     bound = -math.inf
+    generate_until = deadline - _INTEGER_SHARE * max(deadline - time.monotonic(), 0.0)
     for _ in range(_MOST_ROUNDS):
-        relaxed = _Relaxed(grid, capacities, list(columns), group, edge)
-        added, gains = False, 0.0
-        for capacity, count in capacities.items():
-            profile, worth = _best_profile(grid, capacity, relaxed.prices, group, edge)
-            gain = worth - relaxed.rents[capacity]
-            gains += count * max(gain, 0.0)
-            if gain > _SMALL and profile not in columns:
-                columns[profile] = None
-                added = True
-        bound = max(bound, relaxed.value - gains)
-        if not added or time.monotonic() > deadline:
+        value = master.solve()
+        added, gain, gains = False, 0.0, 0.0
+        worths = _Worths(grid, master, group, edge)
+        best = _best_profiles(grid, list(master.leafs), worths)
+        for (capacity, count), (profile, worth) in zip(master.leafs.items(), best, strict=True):
+            gain = max(gain, worth - master.rents[capacity])
+            gains += count * gain
+            if worth - master.rents[capacity] > _SMALL:
+                added |= master.add(profile)
+        bound = max(bound, value - gains)
+        if time.monotonic() > generate_until:
+            break
+        if not added and not master.cut(violated(grid, master.amounts, master.cuts)):
             break
     left = max(deadline - time.monotonic(), 0.2)
-    chosen = _integer(grid, capacities, list(columns), group, edge, left)
+    chosen = _integer(grid, master, group, edge, left)
     if chosen is None:
-        return None
+        return Solution(None, math.inf, max(constant + bound, 0.0) * scale)
     crossing = constant + sum(_cost(grid, profile, group, edge) for _, profile in chosen)
     lower = min(max(constant + bound, 0.0), crossing)
     return Solution(chosen, crossing * scale, lower * scale)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What whole numbers of leafs satisfy and fractions of them may not.
+
+    A leaf with a cells of the stages [first, first + width) counts ceil(a / size); all leafs
+    together at least ceil(rows x width / size) (Chvatal 1973: rounding up sums up no less).
+    """
+
+    first: int
+    width: int
+    size: int
+
+    def count(self, profile: Profile) -> int:
+        """What a leaf with this profile counts."""
+        return -(-sum(profile[self.first : self.first + self.width]) // self.size)
+
+    def least(self, rows: int) -> int:
+        """What all leafs count at least."""
+        return -(-rows * self.width // self.size)
+
+
+def violated(grid: Grid, amounts: dict[Profile, float], known: list[Cut]) -> list[Cut]:
+    """For every stage and every two neighbours the cut that fractions of leafs break most."""
+    found = []
+    most = max((sum(profile) for profile in amounts), default=0)
+    for width in (1, 2):
+        for first in range(grid.stages - width + 1):
+            held = [
+                (sum(profile[first : first + width]), amount) for profile, amount in amounts.items()
+            ]
+            sizes = {cells for cells, _ in held if cells > 1} | {most}
+            best: tuple[float, Cut] | None = None
+            for size in sizes:
+                cut = Cut(first, width, size)
+                total = sum(amount * -(-cells // size) for cells, amount in held)
+                missing = cut.least(grid.rows) - total
+                if missing > 1e-4 and cut not in known and (best is None or missing > best[0]):
+                    best = (missing, cut)
+            if best is not None:
+                found.append(best[1])
+    return found
 
 
 def _cost(grid: Grid, profile: Profile, group: float, edge: float) -> float:
@@ -87,68 +143,151 @@ def _cost(grid: Grid, profile: Profile, group: float, edge: float) -> float:
     return group * partial - edge * kept
 
 
-class _Relaxed:
-    """The linear relaxation: its value, the price of a cell by stage, the rent of a leaf."""
+class _Master:
+    """The linear relaxation over the profiles and cuts at hand, which grow.
+
+    Leafs that are larger can do what smaller ones can, so it suffices that for every capacity the
+    profiles that need more than all smaller ones are no more than the leafs of it and above.
+
+    Attributes:
+        leafs: Capacities, ascending, with how many leafs have each.
+        prices: Of a cell by stage. ``cut_prices``: of a cut's count. ``rents``: of a leaf by
+            capacity.
+        amounts: How often each profile is taken.
+    """
+
+    def __init__(self, grid: Grid, capacities: dict[int, int], group: float, edge: float) -> None:
+        self._grid, self._group, self._edge = grid, group, edge
+        self.leafs = dict(sorted(capacities.items()))
+        self._solver = pywraplp.Solver.CreateSolver("GLOP")
+        self._objective = self._solver.Objective()
+        self._objective.SetMinimization()
+        rows = [self._solver.Constraint(grid.rows, grid.rows) for _ in range(grid.stages)]
+        self._stages = rows
+        self.bounds = nested(self.leafs)
+        self._nested = [self._solver.Constraint(0, most) for _, most in self.bounds]
+        self.columns: dict[Profile, Any] = {}
+        self.cuts: list[Cut] = []
+        self._rounded: list[Any] = []
+        # A filling of last resort, so dear that no solution keeps it.
+        dear = 10.0 * (group * grid.stages + edge * grid.cells + 1.0)
+        self._missing = [self._solver.NumVar(0, self._solver.infinity(), "") for _ in rows]
+        for constraint, missing in zip(rows, self._missing, strict=True):
+            self._objective.SetCoefficient(missing, dear)
+            constraint.SetCoefficient(missing, 1)
+
+    def add(self, profile: Profile) -> bool:
+        """Take a profile in; whether it is new."""
+        size = sum(profile)
+        if profile in self.columns or not 0 < size <= max(self.leafs):
+            return False
+        amount = self._solver.NumVar(0, self._solver.infinity(), "")
+        self.columns[profile] = amount
+        cost = _cost(self._grid, profile, self._group, self._edge)
+        self._objective.SetCoefficient(amount, cost)
+        for (beyond, _), row in zip(self.bounds, self._nested, strict=True):
+            if size > beyond:
+                row.SetCoefficient(amount, 1)
+        for constraint, cells in zip(self._stages, profile, strict=True):
+            if cells:
+                constraint.SetCoefficient(amount, cells)
+        for cut, row in zip(self.cuts, self._rounded, strict=True):
+            row.SetCoefficient(amount, cut.count(profile))
+        return True
+
+    def cut(self, cuts: list[Cut]) -> bool:
+        """Take cuts in; whether there are any."""
+        for cut in cuts:
+            row = self._solver.Constraint(cut.least(self._grid.rows), self._solver.infinity())
+            for profile, amount in self.columns.items():
+                row.SetCoefficient(amount, cut.count(profile))
+            for stage in range(cut.first, cut.first + cut.width):
+                row.SetCoefficient(self._missing[stage], 1)
+            self.cuts.append(cut)
+            self._rounded.append(row)
+        return bool(cuts)
+
+    def solve(self) -> float:
+        """The value; prices, rents and amounts are set."""
+        self._solver.Solve()
+        self.prices = np.array([constraint.dual_value() for constraint in self._stages])
+        self.cut_prices = [row.dual_value() for row in self._rounded]
+        rents = np.cumsum([-row.dual_value() for row in self._nested])
+        self.rents = dict(zip(self.leafs, rents.tolist(), strict=True))
+        self.amounts = {
+            profile: amount.solution_value()
+            for profile, amount in self.columns.items()
+            if amount.solution_value() > _SMALL
+        }
+        return float(self._objective.Value())
+
+
+def nested(leafs: dict[int, int]) -> list[tuple[int, int]]:
+    """For capacities in ascending order: the next smaller one, and the leafs from this one up."""
+    found, beyond, most = [], 0, sum(leafs.values())
+    for capacity, count in leafs.items():
+        found.append((beyond, most))
+        beyond, most = capacity, most - count
+    return found
+
+
+class _Worths:
+    """What cells are worth at given prices.
+
+    ``alone``: by stage and cells, shape (stages, rows + 1). ``together``: by stage before, cells
+    there and cells on the next, shape (stages - 1, rows + 1, rows + 1).
+    """
 
     def __init__(
         self,
         grid: Grid,
-        capacities: dict[int, int],
-        columns: list[Profile],
+        master: _Master,
         group: float,
         edge: float,
     ) -> None:
-        solver = pywraplp.Solver.CreateSolver("GLOP")
-        stages = [solver.Constraint(grid.rows, grid.rows) for _ in range(grid.stages)]
-        leafs = {capacity: solver.Constraint(0, count) for capacity, count in capacities.items()}
-        objective = solver.Objective()
-        for profile in columns:
-            for capacity in capacities:
-                if sum(profile) <= capacity:
-                    amount = solver.NumVar(0, solver.infinity(), "")
-                    objective.SetCoefficient(amount, _cost(grid, profile, group, edge))
-                    leafs[capacity].SetCoefficient(amount, 1)
-                    for constraint, cells in zip(stages, profile, strict=True):
-                        if cells:
-                            constraint.SetCoefficient(amount, cells)
-        # A filling of last resort, so dear that no solution keeps it.
-        dear = 10.0 * (group * grid.stages + edge * grid.cells + 1.0)
-        for constraint in stages:
-            missing = solver.NumVar(0, solver.infinity(), "")
-            objective.SetCoefficient(missing, dear)
-            constraint.SetCoefficient(missing, 1)
-        objective.SetMinimization()
-        solver.Solve()
-        self.value = objective.Value()
-        self.prices = np.array([constraint.dual_value() for constraint in stages])
-        self.rents = {capacity: -row.dual_value() for capacity, row in leafs.items()}
+        cells = np.arange(grid.rows + 1)
+        own = -group * ((cells > 0) & (cells < grid.rows))
+        self.alone = master.prices[:, None] * cells + own
+        both = cells[:, None] + cells[None, :]
+        kept = edge * np.minimum(cells[:, None], cells[None, :])
+        self.together = np.repeat(kept[None], grid.stages - 1, axis=0)
+        for cut, price in zip(master.cuts, master.cut_prices, strict=True):
+            if price and cut.width == 1:
+                self.alone[cut.first] += price * -(-cells // cut.size)
+            elif price:
+                self.together[cut.first] += price * -(-both // cut.size)
 
 
-def _best_profile(
-    grid: Grid, capacity: int, prices: Floats, group: float, edge: float
-) -> tuple[Profile, float]:
-    """The profile of at most ``capacity`` cells whose price exceeds its cost most, and by what.
+def _best_profiles(
+    grid: Grid, capacities: list[int], worths: _Worths
+) -> list[tuple[Profile, float]]:
+    """For capacities in ascending order the profile that is worth most, and what.
 
     Dynamic programming over stages; the state is the cells of the last stage and of all so far.
     """
-    most = min(capacity, grid.rows)
+    largest = capacities[-1]
+    most = min(largest, grid.rows)
     cells = np.arange(most + 1)
-    own = -group * ((cells > 0) & (cells < grid.rows))
-    kept = edge * np.minimum(cells[:, None], cells[None, :])  # (before, now)
-    value = np.full((most + 1, capacity + 1), -np.inf)
-    value[cells, cells] = prices[0] * cells + own
+    value = np.full((most + 1, largest + 1), -np.inf)
+    value[cells, cells] = worths.alone[0, : most + 1]
     choices: list[npt.NDArray[np.int64]] = []
-    for price in prices[1:]:
+    for stage in range(1, grid.stages):
+        kept = worths.together[stage - 1, : most + 1, : most + 1]
         reached = value[:, None, :] + kept[:, :, None]  # (before, now, used)
         before = reached.argmax(axis=0)
-        best = np.take_along_axis(reached, before[None], axis=0)[0]
+        best = reached.max(axis=0)
         value = np.full_like(value, -np.inf)
         choice = np.zeros_like(value, dtype=np.int64)
         for now in range(most + 1):
-            stop = capacity + 1 - now
-            value[now, now:] = best[now, :stop] + price * now + own[now]
+            stop = largest + 1 - now
+            value[now, now:] = best[now, :stop] + worths.alone[stage, now]
             choice[now, now:] = before[now, :stop]
         choices.append(choice)
+    return [_walked_back(value[:, : capacity + 1], choices) for capacity in capacities]
+
+
+def _walked_back(value: Floats, choices: list[npt.NDArray[np.int64]]) -> tuple[Profile, float]:
+    """The profile of greatest value, stage by stage from the last."""
     now, used = (int(i) for i in np.unravel_index(int(value.argmax()), value.shape))
     worth = float(value[now, used])
     profile = [now]
@@ -161,35 +300,32 @@ def _best_profile(
 
 
 def _integer(
-    grid: Grid,
-    capacities: dict[int, int],
-    columns: list[Profile],
-    group: float,
-    edge: float,
-    seconds: float,
+    grid: Grid, master: _Master, group: float, edge: float, seconds: float
 ) -> list[tuple[int, Profile]] | None:
     """Whole numbers of leafs for the profiles at hand."""
     solver = pywraplp.Solver.CreateSolver("SCIP")
     solver.SetTimeLimit(int(1000 * seconds))
     stages = [solver.Constraint(grid.rows, grid.rows) for _ in range(grid.stages)]
-    leafs = {capacity: solver.Constraint(0, count) for capacity, count in capacities.items()}
+    rows = [(beyond, solver.Constraint(0, most)) for beyond, most in master.bounds]
     objective = solver.Objective()
     amounts = []
-    for profile in columns:
-        for capacity, count in capacities.items():
-            if 0 < sum(profile) <= capacity:
-                amount = solver.IntVar(0, count, "")
-                objective.SetCoefficient(amount, _cost(grid, profile, group, edge))
-                leafs[capacity].SetCoefficient(amount, 1)
-                for constraint, cells in zip(stages, profile, strict=True):
-                    if cells:
-                        constraint.SetCoefficient(amount, cells)
-                amounts.append((amount, capacity, profile))
+    for profile in master.columns:
+        size = sum(profile)
+        amount = solver.IntVar(0, sum(master.leafs.values()), "")
+        objective.SetCoefficient(amount, _cost(grid, profile, group, edge))
+        for beyond, row in rows:
+            if size > beyond:
+                row.SetCoefficient(amount, 1)
+        for constraint, cells in zip(stages, profile, strict=True):
+            if cells:
+                constraint.SetCoefficient(amount, cells)
+        amounts.append((amount, profile))
     objective.SetMinimization()
     if solver.Solve() not in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
         return None
-    return [
-        (capacity, profile)
-        for amount, capacity, profile in amounts
-        for _ in range(round(amount.solution_value()))
-    ]
+    taken = [profile for amount, profile in amounts for _ in range(round(amount.solution_value()))]
+    taken.sort(key=lambda profile: (-sum(profile), profile))
+    largest_first = sorted(
+        (capacity for capacity, count in master.leafs.items() for _ in range(count)), reverse=True
+    )
+    return list(zip(largest_first, taken, strict=False))

@@ -17,7 +17,7 @@ from solver.placement.crossing import crossing_bytes, patterns
 from solver.placement.documents import PlacementAnswer, PlacementRequest
 from solver.placement.grid import Grid
 from solver.placement.place import place
-from solver.placement.program import solve
+from solver.placement.program import Cut, solve
 
 
 def asked(leafs: list[str], layout: dict[str, int], **fields: Any) -> PlacementRequest:
@@ -91,7 +91,6 @@ def test_orderly_fillings_are_never_better_than_the_program() -> None:
     best, leafs = patterns(grid, np.array([[8, 8, 8, 8]]))
     known = [tuple(int(x) for x in (leafs[0] == leaf).sum(axis=0)) for leaf in range(4)]
     solution = solve(grid, {8: 4}, known, time.monotonic() + 2)
-    assert solution is not None
     assert solution.lower_bound <= solution.crossing <= best[0] + 1e-9
 
 
@@ -101,6 +100,33 @@ def test_half_a_thousand_nodes_on_32_leafs_within_a_hundredth() -> None:
     assert answer.gap is not None
     assert answer.gap <= 0.01
     assert len({node.name for node in answer.nodes}) == 512
+
+
+def test_cuts_hold_for_every_whole_number_of_leafs() -> None:
+    grid = Grid(stages=3, rows=7, unit=1, group_bytes=3.0, edge_bytes=1.0)
+    random = np.random.default_rng(2)
+    for _ in range(50):
+        table = np.stack([random.multinomial(7, [0.25] * 4) for _ in range(3)], axis=1)
+        profiles = [tuple(int(x) for x in row) for row in table]
+        for first, width, size in [(0, 1, 3), (1, 2, 4), (2, 1, 2), (0, 2, 5)]:
+            cut = Cut(first, width, size)
+            assert sum(map(cut.count, profiles)) >= cut.least(grid.rows)
+
+
+def test_a_topology_says_the_nodes_where_none_are_named() -> None:
+    nodes = [{"name": f"n{i}", "path": [f"leaf{i // 4}"]} for i in range(8)]
+    request = asked(["x"], three(8, 2, 4))
+    cluster = {
+        "topology": {"nodes": nodes},
+        "device": "H100-SXM5-80GB",
+        "devices_per_node": 8,
+    }
+    job = request.job.model_dump(mode="json", exclude_unset=True) | {"cluster": cluster}
+    answer = place(PlacementRequest.model_validate({"job": job}))
+    assert {node.leaf for node in answer.nodes} == {"leaf0", "leaf1"}
+    with pytest.raises(BadRequest) as raised:
+        place(request.model_copy(update={"nodes": []}))
+    assert raised.value.field == "nodes"
 
 
 def test_a_job_that_fits_a_leaf_stays_on_it() -> None:
