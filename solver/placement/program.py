@@ -165,7 +165,8 @@ class _Master:
         rows = [self._solver.Constraint(grid.rows, grid.rows) for _ in range(grid.stages)]
         self._stages = rows
         self.bounds = nested(self.leafs)
-        self._nested = [self._solver.Constraint(0, most) for _, most in self.bounds]
+        below = -self._solver.infinity()  # a bound of 0 would have a price of its own
+        self._nested = [self._solver.Constraint(below, most) for _, most in self.bounds]
         self.columns: dict[Profile, Any] = {}
         self.cuts: list[Cut] = []
         self._rounded: list[Any] = []
