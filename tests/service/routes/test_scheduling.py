@@ -106,3 +106,27 @@ def test_a_running_plan_is_held_against_what_is_expected_and_kept(real: TestClie
     refused = real.post(f"{where}/observations", json={"stages": []})
     assert refused.status_code == 422
     assert real.get("/v1/plans/none/expected").status_code == 404
+
+
+@pytest.mark.slow
+def test_a_plan_is_placed_on_the_free_nodes_of_a_stored_cluster(real: TestClient) -> None:
+    stored = real.post("/v1/clusters", json=sample("cluster_import"))
+    assert stored.status_code in (200, 201), stored.text
+    cluster = stored.json()
+    names = {node["name"] for node in cluster["topology"]["nodes"] if node["available"]}
+    each = cluster["devices_per_node"]
+    request = {
+        "job": {
+            "model": {"name": "llama-3.2-1b"},
+            "cluster": {"name": cluster["name"], "nodes": 2},
+            "training": {"sequence_length": 4096, "global_batch_size": 2 * each},
+            "layout": {
+                "tensor_parallel": 1, "pipeline_parallel": 2, "data_parallel": each,
+                "micro_batch_size": 1,
+            },
+        }
+    }  # fmt: skip
+    answer = real.post("/v1/placements", json=request)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["status"] == "succeeded"
+    assert {node["name"] for node in answer.json()["nodes"]} <= names
