@@ -37,7 +37,7 @@ def contingencies(
             show(answer.model_dump_json(indent=2) if as_json else " ".join(answer.notes))
             raise typer.Exit(INFEASIBLE)
         if failed:
-            covered = Lookup(answer).covered(failed)
+            covered = Lookup.of(answer).covered(failed)
             show(covered.model_dump_json(indent=2)) if as_json else _show_covered(covered)
         else:
             show(answer.model_dump_json(indent=2)) if as_json else _show(answer)

@@ -214,7 +214,7 @@ def _expectations() -> Iterator[tuple[type[BaseModel], Any]]:
 def _covered(contingency: Any) -> Iterator[tuple[type[BaseModel], Any]]:
     """What is read for one failed node, by itself and by what is left."""
     answer = ContingencyAnswer.model_validate(contingency)
-    yield Covered, Lookup(answer).covered([answer.nodes[0].name]).model_dump(mode="json")
+    yield Covered, Lookup.of(answer).covered([answer.nodes[0].name]).model_dump(mode="json")
 
 
 def _summary(plan: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from solver.contingencies.cells import Cells, Key
 from solver.contingencies.documents import (
@@ -21,17 +22,27 @@ from solver.errors import BadRequest
 class Lookup:
     """An answer, ready to be asked for any failed node set."""
 
-    def __init__(self, answer: ContingencyAnswer) -> None:
+    def __init__(self, answer: Mapping[str, Any]) -> None:
+        """``answer``: a ``ContingencyAnswer`` as plain data, of which each part is read when it is
+        asked for.
+        """
         self._answer = answer
+        nodes = answer["nodes"]
         self._cells = Cells(
-            tuple(tuple(node.stages) for node in answer.nodes),
-            tuple(tuple(node.replicas) for node in answer.nodes),
+            tuple(tuple(node["stages"]) for node in nodes),
+            tuple(tuple(node["replicas"]) for node in nodes),
         )
-        self._names = [node.name for node in answer.nodes]
+        self._spares: list[str] = answer["spares"]
+        self._names: list[str] = [node["name"] for node in nodes]
         self._position = {name: number for number, name in enumerate(self._names)}
-        self._classes: dict[Key, FailureClass] = {
-            self._cells.key(found.failed): found for found in answer.classes
+        self._classes: dict[Key, Any] = {
+            self._cells.key(found["failed"]): found for found in answer["classes"]
         }
+
+    @classmethod
+    def of(cls, answer: ContingencyAnswer) -> Lookup:
+        """The same of an answer."""
+        return cls(answer.model_dump(mode="json"))
 
     def covered(self, failed: Sequence[str]) -> Covered:
         """What can be done when these nodes fail, the best first.
@@ -39,9 +50,9 @@ class Lookup:
         Raises:
             BadRequest: A node is not the plan's, or none is named.
         """
-        spares = [name for name in self._answer.spares if name not in failed]
+        spares = [name for name in self._spares if name not in failed]
         for name in failed:
-            if name not in self._position and name not in self._answer.spares:
+            if name not in self._position and name not in self._spares:
                 raise BadRequest(
                     f"The node {name!r} is none of the running plan's.",
                     field="failed",
@@ -54,9 +65,10 @@ class Lookup:
                 field="failed",
                 hint="Name at least one.",
             )
-        known = self._classes.get(self._cells.key(lost))
-        if known is None:
+        found = self._classes.get(self._cells.key(lost))
+        if found is None:
             return self._by_what_is_left(list(failed), lost)
+        known = FailureClass.model_validate(found)
         onto = self._cells.onto(known.failed, lost)
         actions = [self._action(course, lost, onto, spares) for course in known.courses]
         return Covered(
@@ -70,7 +82,7 @@ class Lookup:
         self, course: Course, lost: list[int], onto: dict[int, int], spares: list[str]
     ) -> Action | None:
         """A course with the names of nodes; None where it takes more spares than there are."""
-        plan = self._answer.plans[course.plan]
+        plan = self._plan(course.plan)
         if plan.action is ActionKind.KEEP_WITH_SPARE:
             if len(spares) < len(lost):
                 return None
@@ -90,20 +102,24 @@ class Lookup:
             break_even_seconds=course.break_even_seconds,
         )
 
+    def _plan(self, number: int) -> Reduced:
+        return Reduced.model_validate(self._answer["plans"][number])
+
     def _by_what_is_left(self, failed: list[str], lost: list[int]) -> Covered:
         """Larger failures: the plans of so many replicas and so many nodes."""
         replicas = len(self._cells.lost_replicas(lost))
         left = self._cells.count - len(lost)
-        plans = [
-            plan
-            for plan in self._answer.plans
-            if plan.action is ActionKind.DROP_REPLICA and plan.replicas_lost == replicas
+        numbers = [
+            number
+            for number, plan in enumerate(self._answer["plans"])
+            if plan["action"] == ActionKind.DROP_REPLICA and plan["replicas_lost"] == replicas
         ]
-        plans += [
-            self._answer.plans[template.plan]
-            for template in self._answer.templates
-            if template.nodes == left and template.plan is not None
+        numbers += [
+            template["plan"]
+            for template in self._answer["templates"]
+            if template["nodes"] == left and template["plan"] is not None
         ]
+        plans = [self._plan(number) for number in numbers]
         plans.sort(key=lambda plan: plan.iteration_seconds)
         words = f"{len(lost)} nodes" if len(lost) > _TOLD else title(self._cells, lost)
         return Covered(
@@ -114,11 +130,11 @@ class Lookup:
         )
 
     def _after_a_checkpoint(self, plan: Reduced) -> Action:
-        answer = self._answer
+        reading = self._answer["checkpoint_seconds"] or 0.0
         return Action(
             plan=plan,
             nodes=[],
-            transition_seconds=answer.restart_seconds + (answer.checkpoint_seconds or 0.0),
+            transition_seconds=self._answer["restart_seconds"] + reading,
             rolls_back=True,
         )
 

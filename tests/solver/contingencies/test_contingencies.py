@@ -58,7 +58,7 @@ def plans(kind: ActionKind) -> list[Reduced]:
 
 
 def test_every_single_and_double_failure_is_covered_by_itself() -> None:
-    lookup = Lookup(answered())
+    lookup = Lookup.of(answered())
     for count in (1, 2):
         for failed in itertools.combinations("abcdef", count):
             covered = lookup.covered(failed)
@@ -109,11 +109,11 @@ def test_dropping_replicas_is_what_planning_their_larger_share_gives() -> None:
 
 
 def test_a_spare_keeps_the_speed_and_takes_the_failed_rank() -> None:
-    covered = Lookup(answered()).covered(["c"])
+    covered = Lookup.of(answered()).covered(["c"])
     assert covered.actions[0].plan.action is ActionKind.KEEP_WITH_SPARE
     assert covered.actions[0].plan.throughput == pytest.approx(1.0)
     assert covered.actions[0].nodes == list("absdef")
-    without = Lookup(answered()).covered(["c", "s"])
+    without = Lookup.of(answered()).covered(["c", "s"])
     kinds = [action.plan.action for action in without.actions]
     assert ActionKind.KEEP_WITH_SPARE not in kinds
 
@@ -126,18 +126,18 @@ def test_rerouting_is_slower_than_the_running_plan_and_within_its_bound() -> Non
 
 
 def test_larger_failures_are_answered_by_what_is_left() -> None:
-    covered = Lookup(answered()).covered(["a", "b", "d"])
+    covered = Lookup.of(answered()).covered(["a", "b", "d"])
     assert not covered.by_itself
     kinds = {action.plan.action for action in covered.actions}
     assert ActionKind.DROP_REPLICA in kinds  # replicas 0 and 1 are touched, replica 2 is whole
-    whole = Lookup(answered()).covered(["a", "b", "c"])  # stage 0, a class of its own
+    whole = Lookup.of(answered()).covered(["a", "b", "c"])  # stage 0, a class of its own
     assert whole.by_itself
     assert whole.title in ("all of stage 0", "a whole leaf")
     assert ActionKind.DROP_REPLICA not in {action.plan.action for action in whole.actions}
 
 
 def test_a_failed_node_set_is_read_in_milliseconds() -> None:
-    lookup = Lookup(answered())
+    lookup = Lookup.of(answered())
     started = time.perf_counter()
     for failed in itertools.combinations("abcdef", 2):
         lookup.covered(failed)
@@ -223,5 +223,5 @@ def test_stages_that_are_not_the_models_are_refused() -> None:
 
 def test_a_node_that_is_not_the_plans_is_refused() -> None:
     with pytest.raises(BadRequest) as raised:
-        Lookup(answered()).covered(["z"])
+        Lookup.of(answered()).covered(["z"])
     assert raised.value.field == "failed"
