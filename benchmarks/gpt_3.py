@@ -8,6 +8,8 @@ is left out on purpose: what is measured here is the optimisation alone.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from solver.costs.pipeline import Block, Op, OpKind, PipelineCosts, States
 
 FLOPS = 312e12  # A100 data sheet: bf16, dense
@@ -28,6 +30,34 @@ def gpt_3(layers: int, micro_batches: int, capacity_bytes: float) -> PipelineCos
     return PipelineCosts(
         blocks=(_embedding(), _layer(), _head()),
         sequence=(0, *[1] * layers, 2),
+        micro_batches=micro_batches,
+        capacity_bytes=capacity_bytes,
+        send_seconds=SHARD / INFINIBAND_BYTES_PER_SECOND,
+    )
+
+
+def gpt_3_halves(layers: int, micro_batches: int, capacity_bytes: float) -> PipelineCosts:
+    """The same with the attention and the feed-forward half of every layer as blocks of their own.
+
+    The second half reads the sum that the first one leaves, which is its input.
+    """
+    ops = _layer().ops
+    at = next(place for place, op in enumerate(ops) if op.name == "feed_forward_norm")
+
+    def renamed(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple("x" if name == "attention_sum" else name for name in names)
+
+    second = [
+        replace(op, inputs=renamed(op.inputs), backward_reads=renamed(op.backward_reads))
+        for op in ops[at:]
+    ]
+    halves = (
+        Block("attention", ops[:at], SHARD, _states(4 * HIDDEN * HIDDEN)),
+        Block("feed-forward", tuple(second), SHARD, _states(8 * HIDDEN * HIDDEN)),
+    )
+    return PipelineCosts(
+        blocks=(_embedding(), *halves, _head()),
+        sequence=(0, *[1, 2] * layers, 3),
         micro_batches=micro_batches,
         capacity_bytes=capacity_bytes,
         send_seconds=SHARD / INFINIBAND_BYTES_PER_SECOND,

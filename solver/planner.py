@@ -423,6 +423,16 @@ def _no_plan(request: PlanRequest, outcome: Outcome, seconds: float) -> answers.
             error="The time limit passed before a plan was found; give more time_limit_seconds.",
         )
     layout, missing = outcome.nearest
+    if not missing.admitted:
+        return answers.Plan(
+            id=plan_id(request),
+            status=answers.Status.INFEASIBLE,
+            fits=False,
+            solver=report,
+            error="No split of the layers over the stages is one that the request or its framework "
+            "admits, whatever the memory. Ask for another pipeline_parallel or virtual_stages, or "
+            "let more be chosen.",
+        )
     return answers.Plan(
         id=plan_id(request),
         status=answers.Status.INFEASIBLE,

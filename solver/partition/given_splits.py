@@ -9,7 +9,7 @@ import numpy as np
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.lookup import RunLookup
 from solver.partition.menu import Menu
-from solver.partition.outcome import Dominated, Infeasible, Partition
+from solver.partition.outcome import NOT_ADMITTED, Dominated, Infeasible, Partition
 from solver.partition.regime import Split
 from solver.schedules import Schedule, schedule_graph, simulate
 
@@ -72,4 +72,4 @@ class GivenSplits:
             worst = int(needed.argmax())
             most = float(needed[worst])
             found.append(Infeasible(worst, most - capacity, most))
-        return min(found, key=lambda miss: miss.missing_bytes, default=Infeasible(0, 0.0, capacity))
+        return min(found, key=lambda miss: miss.missing_bytes, default=NOT_ADMITTED)

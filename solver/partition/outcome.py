@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from solver.partition.candidates import Cut
@@ -35,11 +36,23 @@ class Partition:
 
 @dataclass(frozen=True)
 class Infeasible:
-    """No partition fits: in the one whose fullest stage misses least, that stage and its bytes."""
+    """No partition fits: in the one whose fullest stage misses least, that stage and its bytes.
+
+    Where no split is admitted, whatever the memory, the bytes are infinite (``NOT_ADMITTED``).
+    """
 
     stage: int
     missing_bytes: float
     needed_bytes: float
+
+    @property
+    def admitted(self) -> bool:
+        """Whether memory is what is missing."""
+        return math.isfinite(self.missing_bytes)
+
+
+NOT_ADMITTED = Infeasible(0, math.inf, math.inf)
+"""No split of the blocks is one that stages may hold."""
 
 
 @dataclass(frozen=True)

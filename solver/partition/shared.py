@@ -34,7 +34,14 @@ from solver.partition.even import even_split
 from solver.partition.few_splits import FewSplits, splits_count
 from solver.partition.free_menu import FreeMenu
 from solver.partition.menu import Mix
-from solver.partition.outcome import EXACT, MOST_ROUNDS, Dominated, Infeasible, Partition
+from solver.partition.outcome import (
+    EXACT,
+    MOST_ROUNDS,
+    NOT_ADMITTED,
+    Dominated,
+    Infeasible,
+    Partition,
+)
 from solver.partition.priced_paths import PricedPath, Prices
 from solver.partition.program import program_unit
 from solver.partition.runs import run_totals, signatures
@@ -293,7 +300,8 @@ class SharedProblem:
         )
         level = least_bottleneck_plan(self._everything, loads, loads)
         even = even_split(self._costs, self._schedule.depth)
-        return sorted({level, even, _level_blocks(len(self._costs.sequence), len(level))})
+        equal = _level_blocks(len(self._costs.sequence), self._schedule.depth)
+        return sorted(cuts for cuts in {level, even, equal} if cuts)
 
     def _try(self, plans: list[tuple[Cut, ...]]) -> bool:
         """Simulate plans with their devices' cheapest mixes; whether the best improved.
@@ -401,6 +409,8 @@ class SharedProblem:
 
         In small cases it is the plan that misses least; in larger ones the best of the first plans.
         """
+        if not self._everything.connected(self._everything.alive).any():
+            return NOT_ADMITTED
         least = tuple(frontier_of([front.choices[0]]) for front in self._menu.frontiers)
         plans = self._first_cuts()
         if self._is_small():

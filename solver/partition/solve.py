@@ -32,7 +32,14 @@ from solver.partition.candidates import (
 from solver.partition.lookup import RunLookup
 from solver.partition.menu import Menu
 from solver.partition.moves import neighbours
-from solver.partition.outcome import EXACT, MOST_ROUNDS, Dominated, Infeasible, Partition
+from solver.partition.outcome import (
+    EXACT,
+    MOST_ROUNDS,
+    NOT_ADMITTED,
+    Dominated,
+    Infeasible,
+    Partition,
+)
 from solver.partition.paths import own_paths
 from solver.partition.program import program_unit, solve_program
 from solver.partition.timings import timed, untimed
@@ -371,6 +378,8 @@ class PartitionProblem:
         needed = np.where(everything.alive, self._runs.least_bytes(everything), np.inf)
         missing = needed - self._runs.capacity_bytes[:, None, None]
         plan = least_bottleneck_plan(everything, missing, missing)
+        if not plan:
+            return NOT_ADMITTED
         lacks = [
             (float(missing[stage, a, b]), float(needed[stage, a, b]))
             for stage, cut in enumerate(plan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from solver.costs.pipeline import PipelineCosts
@@ -58,3 +59,12 @@ def test_more_stages_than_blocks_are_refused() -> None:
     stages = len(costs.sequence) + 1
     with pytest.raises(ValueError, match="fewer blocks than stages"):
         PartitionProblem(costs, free_menu(costs), OneForwardOneBackward(stages, 2))
+
+
+def test_where_no_split_is_admitted_that_is_said_and_no_bytes_are_missing() -> None:
+    costs, schedule = pipeline(3)
+    found = PartitionProblem(
+        costs, free_menu(costs), schedule, lambda counts: np.zeros(len(counts), dtype=bool)
+    ).solve()
+    assert isinstance(found, Infeasible)
+    assert not found.admitted
