@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from benchmarks import partition, search
+from benchmarks import partition, sapp, search
 
 partition.main()
+print()
+sapp.main()
 print()
 search.main()

@@ -69,9 +69,22 @@ def _states(weights: float) -> States:
 
 
 def _product(name: str, source: str, inner: int, outer: int, output_bytes: float) -> Op:
-    """A matrix product of all tokens, shared by the devices; its backward is two of them."""
+    """A matrix product of all tokens, shared by the devices; its backward is two of them.
+
+    Its input is whole where it was gathered, else the device's part.
+    """
     seconds = 2 * TOKENS * inner * outer / TENSOR_PARALLEL / FLOPS
-    return Op(name, (source,), seconds, 2 * seconds, output_bytes, (source,))
+    input_bytes = BYTES * TOKENS * inner / (1 if "gather" in source else TENSOR_PARALLEL)
+    return Op(
+        name,
+        (source,),
+        seconds,
+        2 * seconds,
+        output_bytes,
+        (source,),
+        weight_seconds=seconds,
+        weight_held_bytes=input_bytes + output_bytes,
+    )
 
 
 def _elementwise(

@@ -11,10 +11,24 @@ from benchmarks.plain_program import solve_plain
 
 def test_it_prints_median_and_95th_percentile(capsys: pytest.CaptureFixture[str]) -> None:
     partition.main(
-        ["--limits", "3", "--compared", "1", "--time-limit", "2", "--layers", "12", "--stages", "4"]
+        [
+            "--limits",
+            "3",
+            "--compared",
+            "1",
+            "--time-limit",
+            "2",
+            "--layers",
+            "12",
+            "--stages",
+            "4",
+            "--others",
+            "1",
+        ]
     )
     printed = capsys.readouterr().out
-    assert "12 layers on 4 stages, 32 micro-batches: 6 memory limits" in printed
+    assert "12 layers on 4 stages, 32 micro-batches: 3 memory limits" in printed
+    assert "GPipe: 1 memory limits" in printed
     assert "median" in printed
     assert "95th percentile" in printed
     assert "HiGHS" in printed

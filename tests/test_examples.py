@@ -7,9 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from solver.assess import assess
+from solver.baselines.adapipe import adapipe
+from solver.baselines.sum_and_bottleneck import sum_and_bottleneck
+from solver.partition.outcome import Partition
+from solver.partition.policy_menu import policy_menu
+from solver.partition.solve import solve_partition
 from solver.plan import Plan, Status
 from solver.planner import evaluate, plan
-from solver.request import PlanRequest
+from solver.question import question
+from solver.request import PlanRequest, Recompute
+from solver.schedules import make_schedule
 
 EXAMPLES = {
     path.stem: path for path in sorted((Path(__file__).parents[1] / "examples").glob("*.json"))
@@ -97,3 +105,22 @@ def test_long_sequences_need_recompute_and_choosing_what_pays_off() -> None:
     speed_up = found.baselines["full"].speed_up
     assert speed_up is not None
     assert speed_up > 1.1
+
+
+def test_slow_sends_make_others_choose_a_slower_plan() -> None:
+    """Simulated, what AdaPipe's recurrence and the sum and bottleneck take for best is slower."""
+    asked = question(PlanRequest.model_validate_json(EXAMPLES["profile-slow-sends"].read_bytes()))
+    costs = asked.costs(asked.some_layout)
+    schedule = make_schedule("1f1b", 8, costs.micro_batches)
+    menu = policy_menu(costs, Recompute())
+    ours = solve_partition(costs, menu, schedule)
+    assert isinstance(ours, Partition)
+    assert ours.makespan == pytest.approx(1.375, rel=1e-6)
+    assert ours.lower_bound == pytest.approx(1.375, rel=1e-6)
+    others = {"adapipe": adapipe(costs, schedule), "sum": sum_and_bottleneck(costs, menu, schedule)}
+    slower = {
+        name: assess(costs, schedule, stages).makespan / ours.makespan
+        for name, stages in others.items()
+        if stages is not None
+    }
+    assert slower == pytest.approx({"adapipe": 1.038, "sum": 1.063}, abs=1e-3)

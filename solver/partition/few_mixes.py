@@ -16,7 +16,7 @@ from solver.partition.menu import Floats, Index
 from solver.recompute.dominance import undominated_rows
 from solver.recompute.frontier import Frontier
 
-MOST = 1_000
+MOST = 200
 """Mixes of a run up to which all are made."""
 
 

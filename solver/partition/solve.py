@@ -170,12 +170,9 @@ class PartitionProblem:
         candidates = self._drop(candidates)
         if not candidates.alive.any():
             return np.inf
-        if self._has_walks() and int(candidates.alive.sum()) > SMALL:
-            walked, candidates = self._walk(candidates, relative_gap)
-        else:
-            walked = self._squeeze(candidates)
+        walked, candidates = self._bounded(candidates, relative_gap)
         bound = max(bound, walked)
-        if int(candidates.alive.sum()) <= LARGE and bound < self._limit():
+        if 0 < int(candidates.alive.sum()) <= LARGE and bound < self._limit():
             bound = max(bound, self._add_rows(candidates, relative_gap))
         return bound
 
@@ -292,13 +289,33 @@ class PartitionProblem:
 
     def _has_walks(self) -> bool:
         plain = type(self._schedule) is OneForwardOneBackward
-        filled = self._schedule.micro_batches > self._schedule.devices
-        return plain and filled and bool(np.isfinite(self._limit()))
+        return plain and bool(np.isfinite(self._limit()))
 
     def _is_deep(self, candidates: Candidates) -> bool:
         """Whether stages are so short, and so many, that walks are the first thing to look at."""
         short = len(self._costs.sequence) <= DEEP * self._schedule.stages
         return short and self._has_walks() and int(candidates.alive.sum()) > SMALL
+
+    def _bounded(self, candidates: Candidates, relative_gap: float) -> tuple[float, Candidates]:
+        """A bound and the runs of plans below the best one: by walks, where the schedule has them.
+
+        Small cases, which are solved to the end, go on until walks leave no better plan, or none
+        that they find.
+        """
+        if not self._has_walks():
+            return self._squeeze(candidates), candidates
+        if int(candidates.alive.sum()) > SMALL:
+            return self._walk(candidates, relative_gap)
+        walks = Walks(candidates, self._schedule, self._costs.send_seconds)
+        while plan := walks.below(self._limit()):
+            if not self._try([plan]):
+                break
+        else:
+            nothing = candidates.keeping(np.zeros_like(candidates.alive))
+            limit = self._limit()
+            return self._best[0] if limit == self._best[0] * (1 - EXACT) else limit, nothing
+        candidates = candidates.keeping(walks.alive())
+        return self._squeeze(candidates), candidates
 
     def _walk(self, candidates: Candidates, relative_gap: float) -> tuple[float, Candidates]:
         """Halve the distance between bound and best plan by what walks leave below a limit.

@@ -1,7 +1,7 @@
 """Walks over stages: paths of 1F1B that go back and forth between neighbours, as bounds of plans.
 
-With p stages and n > p micro-batches, stage s runs F(s, j) and then B(s, j - p + s + 1) in its
-slot j. From there a path may stay for another slot, go down to the next stage by its forward, which
+With p stages and n micro-batches, stage s runs F(s, j) and then B(s, j - p + s + 1) in its slot
+j. From there a path may stay for another slot, go down to the next stage by its forward, which
 takes no slot of its own, or up to the stage before by its backward, which takes one. With
 t = F + B, a trip through the stages c .. i and back takes their number l of slots and lasts ::
 
@@ -96,8 +96,8 @@ class Walks:
         # A trip's share of the slots, and the sends of all trips and of the way to the stage.
         some = trips > 0
         self._share = np.where(some, slots / length, 0.0)
-        sends = trips * (length - 1) + np.maximum(rest - 2, 0) * some
-        self._sends = self._there * (stage + sends)
+        sends = self._there * (stage + (trips * (length - 1) + np.maximum(rest - 2, 0)) * some)
+        self._sends = np.where(slots > 0, sends, -NEVER)  # too few micro-batches for stage's paths
         self._first_bounds()
 
     def _made_steps(self, alive: Bools) -> list[list[_Step]]:

@@ -22,7 +22,7 @@ class Deep:
         rng = random.Random(seed)
         self.stages = rng.randint(1, 6)
         self.blocks = self.stages + rng.randint(0, 4)
-        micro_batches = self.stages + rng.choice([1, 1, 2, 5, 11, 40])
+        micro_batches = max(self.stages + rng.choice([-3, -1, 0, 0, 1, 2, 5, 11, 40]), 1)
         self.schedule = OneForwardOneBackward(self.stages, micro_batches)
         self.send = rng.choice([0.0, 0.01, 0.1, 1.0, 5.0])
         self.candidates = self._candidates(rng)
