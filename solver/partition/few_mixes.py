@@ -16,8 +16,11 @@ from solver.partition.menu import Floats, Index
 from solver.recompute.dominance import undominated_rows
 from solver.recompute.frontier import Frontier
 
-MOST = 200
-"""Mixes of a run up to which all are made."""
+FEW_BLOCKS = 3
+"""Blocks of a run up to which all its mixes are made."""
+
+MOST = 2_000
+"""Mixes beyond which they are not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +43,16 @@ class FewMixes:
         return tuple((*each, len(list(same))) for each, same in itertools.groupby(sorted(taken)))
 
 
-def mixes_count(counts: tuple[int, ...], frontiers: tuple[Frontier, ...]) -> int:
-    """How many mixes a run of these counts has."""
-    return math.prod(
+def are_few(counts: tuple[int, ...], frontiers: tuple[Frontier, ...]) -> bool:
+    """Whether all mixes of a run of these counts are made."""
+    if sum(counts) > FEW_BLOCKS:
+        return False
+    many = math.prod(
         math.comb(count + len(front.kept) - 1, count)
         for count, front in zip(counts, frontiers, strict=True)
         if count  # of a kind that a run has none of no choice need be left
     )
+    return 0 < many <= MOST
 
 
 def few_mixes(

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from solver.partition.core import ROUNDING
-from solver.partition.few_mixes import MOST, FewMixes, few_mixes, mixes_count
+from solver.partition.few_mixes import FewMixes, are_few, few_mixes
 from solver.partition.menu import Floats, Index
 from solver.recompute.frontier import Frontier
 
@@ -64,9 +64,8 @@ class Levels:
     def few(self, counts: tuple[int, ...]) -> FewMixes | None:
         """All mixes of a run of these counts; None if they are too many, or there are none."""
         if counts not in self._few:
-            some = 0 < mixes_count(counts, self._frontiers) <= MOST
-            made = few_mixes(counts, self._frontiers, self.entry) if some else None
-            self._few[counts] = made
+            few = are_few(counts, self._frontiers)
+            self._few[counts] = few_mixes(counts, self._frontiers, self.entry) if few else None
         return self._few[counts]
 
     def table(self) -> tuple[Floats, Floats]:

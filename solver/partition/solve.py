@@ -63,6 +63,9 @@ SMALL = 400
 DEEP = 4
 """Blocks per stage up to which walks are the first bounds to look at."""
 
+FINER = 8
+"""Parts of the asked gap to which walks are followed where the plans they leave are slower."""
+
 WIDEST = 0.02
 """How far above a bound, relative to it, the next limit is tried at most."""
 
@@ -70,7 +73,10 @@ SQUEEZES = 6
 """Halvings of the distance between bound and best plan before a program is made."""
 
 LARGE = 800
-"""Candidate runs beyond which the program's relaxation proves less than the bounds already do."""
+"""Candidate runs beyond which the program's relaxation proves less than the bounds already do.
+
+In deep pipelines, whose stages are many, ``SMALL`` of them.
+"""
 
 
 class PartitionProblem:
@@ -157,8 +163,9 @@ class PartitionProblem:
             self._try([plan for plan in [self._cautious_plan(candidates)] if plan])
         candidates = self._drop(candidates)
         candidates = self._runs.optimistic(candidates)
-        bound = 0.0
+        bound, most = 0.0, LARGE
         if self._is_deep(candidates):
+            most = SMALL
             bound, candidates = self._walk(candidates, relative_gap)
             if bound >= self._best[0] * (1 - relative_gap):
                 return bound
@@ -172,7 +179,7 @@ class PartitionProblem:
             return np.inf
         walked, candidates = self._bounded(candidates, relative_gap)
         bound = max(bound, walked)
-        if 0 < int(candidates.alive.sum()) <= LARGE and bound < self._limit():
+        if 0 < int(candidates.alive.sum()) <= most and bound < self._limit():
             bound = max(bound, self._add_rows(candidates, relative_gap))
         return bound
 
@@ -326,7 +333,9 @@ class PartitionProblem:
         walks = Walks(candidates, self._schedule, self._costs.send_seconds)
         low, high = float(plan_bounds(candidates, self._own).min()), self._limit()
         left = candidates.alive
-        while low < high * (1 - relative_gap) and time.monotonic() < self._deadline:
+        while low < self._limit() * (1 - relative_gap) and time.monotonic() < self._deadline:
+            if low >= high * (1 - relative_gap / FINER):
+                break
             middle = min((low + high) / 2, low * (1 + WIDEST))
             plan = walks.below(middle)
             if not plan:
