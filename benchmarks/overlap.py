@@ -50,16 +50,16 @@ def main() -> None:
     )
     print("|---|" + "---:|" * 10)
     for path in sorted(EXAMPLES.glob("gpt-*.json"), key=_size):
-        print(_row(_case(path)), flush=True)
+        print(_row(case_of(path)), flush=True)
     print()
     print("| layers of experts | on demand | all-to-all window | all | faster | gap | search |")
     print("|---|" + "---:|" * 6)
     for path in sorted(EXAMPLES.glob("experts-*.json")):
-        case = _case(path)
-        solved = [_solved(case, overlap) for overlap in _OURS]
-        gain = solved[0][0] / solved[-1][0] - 1
-        times = " | ".join(f"{seconds:.3f} s" for seconds, _, _ in solved)
-        gap, search = (max(one[at] for one in solved) for at in (1, 2))
+        case = case_of(path)
+        ours = [solved(case, overlap) for overlap in _OURS]
+        gain = ours[0][0] / ours[-1][0] - 1
+        times = " | ".join(f"{seconds:.3f} s" for seconds, _, _ in ours)
+        gap, search = (max(one[at] for one in ours) for at in (1, 2))
         print(f"| {case.name} | {times} | {gain:+.1%} | {gap:.2%} | {search:.0f} ms |", flush=True)
 
 
@@ -71,7 +71,8 @@ def _size(path: Path) -> tuple[str, str, float]:
     return links, "".join(ranks), float(size.rstrip("b"))
 
 
-def _case(path: Path) -> Case:
+def case_of(path: Path) -> Case:
+    """The case of a request: its layout's costs, their memory limited."""
     asked = question(PlanRequest.model_validate(json.loads(path.read_text())))
     (layout,) = asked.layouts
     costs = asked.costs(layout)
@@ -89,7 +90,7 @@ def _case(path: Path) -> Case:
 
 def _row(case: Case) -> str:
     others = baselines(case.costs, case.schedule, 1.0)
-    ours = [_solved(case, overlap) for overlap in _OURS]
+    ours = [solved(case, overlap) for overlap in _OURS]
     best = ours[-1][0]
     shown = [others[name].iteration_seconds if others[name].fits else None for name in _OTHERS]
     shown += [
@@ -110,7 +111,7 @@ def _seconds(case: Case, stages: tuple[Stage, ...] | None) -> float | None:
     return None if stages is None else assess(case.costs, case.schedule, stages).makespan
 
 
-def _solved(case: Case, overlap: Overlap) -> tuple[float, float, float]:
+def solved(case: Case, overlap: Overlap) -> tuple[float, float, float]:
     """Seconds of the best plan, its gap, and the processor's milliseconds that finding it took."""
     schedule = case.schedule
     if overlap in (Overlap.STALLS, Overlap.ALL):
