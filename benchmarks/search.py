@@ -46,7 +46,7 @@ class Case:
                 "global_batch_size": self.global_batch_size,
                 "precision": self.precision,
             },
-            "solver": {"relative_gap": GAP, "time_limit_seconds": 120},
+            "solver": {"relative_gap": GAP, "time_limit_seconds": 30},
         }
         return PlanRequest.model_validate(document)
 

@@ -213,7 +213,11 @@ class PipelineCosts:
     @property
     def different(self) -> tuple[PipelineCosts, ...]:
         """The costs of every different device, in order of first appearance."""
-        return tuple(dict.fromkeys(self.devices)) or (self,)
+        found: list[PipelineCosts] = []
+        for one in {id(one): one for one in self.devices}.values():
+            if one not in found:
+                found.append(one)
+        return tuple(found) or (self,)
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,9 @@ many of all a better one."""
 MOST_PLANS = 200
 """Plans that are compared to make such a layout's plan better."""
 
+TURN = 0.1
+"""Of the time limit, what one layout gets before all others have had their turn."""
+
 Regimes = Callable[[Layout, PipelineCosts], Sequence[Regime]]
 """The ways in which a plan of a layout may be made; none where it cannot be made at all."""
 
@@ -124,7 +127,7 @@ class _Open:
     """A layout in question, or one of its regimes, ordered by its bound so far.
 
     ``found``: its best plan, once it was solved; ``cutoff``: what its plans had to be faster
-    than then.
+    than then; ``cut_short``: its turn was over before it was done with.
     """
 
     bound: float
@@ -139,6 +142,7 @@ class _Open:
     menu: Menu | None = field(compare=False, default=None)
     found: Found | None = field(compare=False, default=None)
     cutoff: float = field(compare=False, default=math.inf)
+    cut_short: bool = field(compare=False, default=False)
 
 
 class _Search:
@@ -159,6 +163,7 @@ class _Search:
         self._ceiling = ceiling_seconds
         self._relative_gap, self._floor, self._tell = relative_gap, floor_seconds, progress
         self._deadline = time.monotonic() + time_limit_seconds
+        self._turn = TURN * time_limit_seconds
         limits = (floor_seconds, self._choices, inputs_kept, rough)
         self._frontier = Frontier(families, costs_of, *limits)
         self._frontier.begin(FEW)
@@ -205,7 +210,11 @@ class _Search:
             elif self._open and self._open[0].bound < self._limit:
                 self._report()
                 self._step(heappop(self._open))
-            elif not self._solve_again() and not self._release_variants():
+            elif not (
+                self._solve_again(cut_short=False)
+                or self._release_variants()
+                or self._solve_again(cut_short=True)
+            ):
                 break
 
     def _choices(self, layout: Layout, costs: PipelineCosts) -> tuple[Choices, ...] | None:
@@ -267,7 +276,10 @@ class _Search:
         """Enter the variants that could still be better than the best plan; whether there are."""
         released = False
         under_way = self._under_way()
+        waiting = {entry.head for entry in self._loose}
         for head in list(self._heads):
+            if head in waiting:
+                continue
             if head.others and not head.shared and self._inherited(head, under_way) < self._limit:
                 released |= self._release(head, min(head.lower, under_way.get(head, math.inf)))
         return released
@@ -413,12 +425,16 @@ class _Search:
     ) -> None:
         assert menu is not None
         self._begun.add(layout.place)
+        again = layout.cutoff < math.inf
         layout.cutoff = self._limit
+        started = time.monotonic()
+        left = max(self._deadline - started, 0.0)
         result = problem.solve(
             relative_gap=self._relative_gap,
-            time_limit_seconds=max(self._deadline - time.monotonic(), 0.0),
+            time_limit_seconds=left if again else min(left, self._turn),
             cutoff=self._limit,
         )
+        layout.cut_short = not again and time.monotonic() - started >= self._turn
         if isinstance(result, Infeasible):
             self._end(layout, _End.INFEASIBLE, math.inf)
             self._nearer(layout.layout, result)
@@ -445,10 +461,11 @@ class _Search:
         else:
             self._conclude(layout)
 
-    def _solve_again(self) -> bool:
+    def _solve_again(self, *, cut_short: bool) -> bool:
         """Solve those whose bounds leave them open, where a better plan than then is known.
 
-        The leader itself is among them: nothing may be faster by more than the gap asked for.
+        The leader itself is among them: nothing may be faster by more than the gap asked for. Those
+        whose turn was ``cut_short`` come last of all.
         """
         waiting, self._loose = self._loose, []
         again = False
@@ -457,6 +474,11 @@ class _Search:
             waiting.append(leader)
         for layout in sorted(waiting):
             better = self._limit < layout.cutoff * (1 - EXACT)
+            if layout.cut_short and not cut_short:
+                if layout is not self._leader:
+                    self._loose.append(layout)
+                continue
+            better |= layout.cut_short
             if layout.bound < self._limit and better and not self._out_of_time():
                 assert layout.problem is not None
                 assert layout.regime is not None
