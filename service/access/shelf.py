@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from service.access.caller import Caller
 from service.store import Store, asks, plans
@@ -18,11 +18,22 @@ class Shelf:
         self._tenant = caller.visible
 
     def page(
-        self, limit: int, after: Place | None = None, status: str | None = None
+        self,
+        limit: int,
+        after: Place | None = None,
+        status: str | None = None,
+        kind: str = "plan",
     ) -> Sequence[PlanRow]:
-        """At most ``limit`` plans, newest first, from behind ``after``."""
+        """At most ``limit`` plans, or work of another ``kind``, newest first, from behind
+        ``after``.
+        """
         with self._store.reading() as session:
-            return plans.page(session, limit, after, status, self._tenant)
+            return plans.page(session, limit, after, status, self._tenant, kind)
+
+    def known(self, plan_ids: Collection[str]) -> set[str]:
+        """Those of the plans that are here."""
+        with self._store.reading() as session:
+            return plans.visible(session, plan_ids, self._tenant)
 
     def find(self, plan_id: str) -> tuple[StoredPlan, str] | None:
         """The plan and its canonical request (JSON text)."""

@@ -81,6 +81,14 @@ def read(store: Store, batch_id: str, tenant: str | None) -> BatchDocument | Non
     return document
 
 
+def latest(store: Store, limit: int, tenant: str | None) -> list[BatchDocument]:
+    """The tenant's batches as they stand, newest first."""
+    with store.reading() as session:
+        ids = batches.latest(session, limit, tenant)
+    found = [read(store, batch_id, tenant) for batch_id in ids]
+    return [batch for batch in found if batch is not None]
+
+
 async def wait(store: Store, batch_id: str, tenant: str | None, seconds: float) -> BatchDocument:
     """The batch, once it is finished or after ``seconds``."""
     until = time.monotonic() + seconds

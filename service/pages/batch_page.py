@@ -20,6 +20,12 @@ def page(batch: BatchDocument) -> HTMLResponse:
     return render.page("batch.html", batch=batch, words=_WORDS, sentence=_sentence(batch))
 
 
+def listing(batches: list[BatchDocument]) -> HTMLResponse:
+    """The list of batches, newest first."""
+    rows = [(batch, _sentence(batch)) for batch in batches]
+    return render.page("batches.html", rows=rows)
+
+
 def _sentence(batch: BatchDocument) -> str:
     total, counts = len(batch.cases), batch.counts
     if batch.passed is None:

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from service.console.quantities import duration, percent, size, times
 from service.pages import words
-from service.pages.pictures.svg import Drawing
+from service.pages.pictures.svg import Drawing, key
 from service.version import VERSION
 
 POLICY = (
@@ -111,6 +111,7 @@ def _environment() -> Environment:
         change=words.change,
         count=lambda number: f"{number:,.0f}",
         moment=_moment,
+        sign=key,
         drawn=lambda drawing: Markup(drawing.inline()) if isinstance(drawing, Drawing) else "",
     )
     environment.globals.update(version=VERSION, asset=_asset, flush=Markup(_FLUSH))

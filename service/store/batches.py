@@ -34,6 +34,14 @@ def find(session: Session, batch_id: str, tenant: str | None) -> BatchRow | None
     return row if row is not None and tenant in (None, row.tenant) else None
 
 
+def latest(session: Session, limit: int, tenant: str | None) -> Sequence[str]:
+    """Ids of the tenant's batches, newest first; None is whoever sees everything."""
+    query = select(BatchRow.id).order_by(BatchRow.created_at.desc(), BatchRow.id).limit(limit)
+    if tenant is not None:
+        query = query.where(BatchRow.tenant == tenant)
+    return session.scalars(query).all()
+
+
 def cases(session: Session, batch_id: str) -> Sequence[BatchCaseRow]:
     """The cases of a batch, in order."""
     return session.scalars(

@@ -113,11 +113,12 @@ def page(
     after: Place | None = None,
     status: str | None = None,
     tenant: str | None = None,
+    kind: str = "plan",
 ) -> Sequence[PlanRow]:
-    """At most ``limit`` plans, newest first, from behind ``after``; with ``tenant`` those only
-    that the tenant asked for.
+    """At most ``limit`` plans, or work of another ``kind``, newest first, from behind ``after``;
+    with ``tenant`` those only that the tenant asked for.
     """
-    query = select(PlanRow).where(PlanRow.kind == "plan")
+    query = select(PlanRow).where(PlanRow.kind == kind)
     query = query.order_by(PlanRow.created_at.desc(), PlanRow.id.desc()).limit(limit)
     if after is not None:
         query = query.where(
@@ -128,6 +129,14 @@ def page(
     if tenant is not None:
         query = query.join(AskRow, AskRow.plan_id == PlanRow.id).where(AskRow.tenant == tenant)
     return session.scalars(query).all()
+
+
+def visible(session: Session, plan_ids: Collection[str], tenant: str | None = None) -> set[str]:
+    """Those of the plans that there are; with ``tenant`` that the tenant asked for."""
+    query = select(PlanRow.id).where(PlanRow.id.in_(plan_ids))
+    if tenant is not None:
+        query = query.join(AskRow, AskRow.plan_id == PlanRow.id).where(AskRow.tenant == tenant)
+    return set(session.scalars(query))
 
 
 def add(session: Session, row: PlanRow) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from service.console.layouts import layout_in_short
 from service.console.quantities import duration, percent
-from service.pages.pictures.svg import NARROW, WIDTH, Drawing, n, ticks, time_unit
+from service.pages.pictures.svg import NARROW, WIDTH, Drawing, dot, n, ticks, time_unit
 from solver.plan import Alternative, LayoutAnswer
 
 _ROW, _TOP, _RIGHT = 24.0, 26.0, 70.0
@@ -56,7 +56,7 @@ def alternatives(
             drawing.text(left, y - 10, name, f"small{strong}")
         drawing.line(x(ours), y, x(seconds), y, "axis")
         if other is None or other.iteration_seconds is not None:
-            drawing.path(_dot(x(seconds), y), "ours" if other is None else "solved")
+            drawing.path(dot(x(seconds), y, _RADIUS), "ours" if other is None else "solved")
         else:
             drawing.path(_arrow(x(seconds), y), "only-bound")
         said = f"this plan: {duration(ours)}" if other is None else f"+{percent(other.slower)}"
@@ -67,12 +67,6 @@ def alternatives(
 def _seconds(other: Alternative) -> float:
     exact = other.iteration_seconds
     return other.lower_bound_seconds if exact is None else exact
-
-
-def _dot(x: float, y: float) -> str:
-    across = n(2 * _RADIUS)
-    half = f"a{n(_RADIUS)} {n(_RADIUS)} 0 1 0"
-    return f"M{n(x - _RADIUS)} {n(y)}{half} {across} 0{half} -{across} 0z"
 
 
 def _arrow(x: float, y: float) -> str:

@@ -16,7 +16,7 @@ NARROW = 380.0
 """Width of the pictures that a phone shows instead."""
 
 _HEAD, _MARGIN, _SIGN_WIDTH = 46.0, 20.0, 6.3
-_STROKES = ("critical", "limit")
+_STROKES, _DOTS = ("critical", "limit", "curve"), ("solved", "useful", "wasteful", "knee")
 _VARIABLE = re.compile(r"(--[a-z-]+): ([^;]+);")
 
 
@@ -39,10 +39,13 @@ class Drawing:
         box = f'<rect class="{style}" x="{n(x)}" y="{n(y)}" width="{n(width)}" height="{n(height)}"'
         self.parts.append(f"{box}><title>{escape(tip)}</title></rect>" if tip else box + "/>")
 
-    def path(self, commands: str, style: str) -> None:
-        """A path; nothing if there are no commands."""
+    def path(self, commands: str, style: str, tip: str | None = None) -> None:
+        """A path; nothing if there are no commands. ``tip`` shows when it is pointed at."""
         if commands:
-            self.parts.append(f'<path class="{style}" d="{commands}"/>')
+            shape = f'<path class="{style}" d="{commands}"'
+            self.parts.append(
+                f"{shape}><title>{escape(tip)}</title></path>" if tip else shape + "/>"
+            )
 
     def line(self, x1: float, y1: float, x2: float, y2: float, style: str) -> None:
         """A straight line."""
@@ -96,13 +99,20 @@ def _drawn_legend(legend: list[tuple[str, str]], width: float, top: float) -> tu
         needed = 20.0 + len(words) * _SIGN_WIDTH
         if x and x + needed > width:
             x, y = 0.0, y + 18.0
-        if style in _STROKES:
-            drawn.append(f'<path class="{style}" d="M{n(x)} {n(y - 4)}h14"/>')
-        else:
-            drawn.append(f'<path class="{style}" d="{box(x + 1, y - 9, 11, 10)}"/>')
+        drawn.append(f'<path class="{style}" d="{key(style, x, y - 9)}"/>')
         drawn.append(f'<text class="small" x="{n(x + 19)}" y="{n(y)}">{escape(words)}</text>')
         x += needed + 14.0
     return "".join(drawn), y - top + 4.0
+
+
+def key(style: str, x: float = 0.0, y: float = 0.0) -> str:
+    """The commands of a legend's sign, 14 by 11, in the form that the picture uses it."""
+    first = style.split()[0]
+    if first in _STROKES:
+        return f"M{n(x)} {n(y + 5)}h14"
+    if first in _DOTS:
+        return dot(x + 7, y + 5.5, 4)
+    return cross(x + 7, y + 5.5) if first == "nothing-fits" else box(x + 1, y, 11, 10)
 
 
 def n(number: float) -> str:
@@ -113,6 +123,18 @@ def n(number: float) -> str:
 def box(x: float, y: float, width: float, height: float) -> str:
     """The commands of a rectangle within a path."""
     return f"M{n(x)} {n(y)}h{n(width)}v{n(height)}h-{n(width)}z"
+
+
+def dot(x: float, y: float, radius: float) -> str:
+    """The commands of a circle within a path."""
+    across = n(2 * radius)
+    half = f"a{n(radius)} {n(radius)} 0 1 0"
+    return f"M{n(x - radius)} {n(y)}{half} {across} 0{half} -{across} 0z"
+
+
+def cross(x: float, y: float) -> str:
+    """The commands of a cross within a path."""
+    return f"M{n(x - 3)} {n(y - 3)}l6 6m0 -6l-6 6"
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:

@@ -1,12 +1,12 @@
-// A batch under way: its page is read again until no case is pending; what is chosen stays chosen.
+// Work under way: its page is read again until nothing is pending; what is chosen stays chosen.
 (() => {
   const PAUSE = 1000;
   const again = async () => {
     try {
       const answer = await fetch(location.href);
       if (answer.ok) {
-        const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("batch");
-        const shown = document.getElementById("batch");
+        const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-pending]");
+        const shown = document.querySelector("[data-pending]");
         const chosen = new Set([...shown.querySelectorAll("input:checked")].map((box) => box.value));
         const focus = shown.contains(document.activeElement) ? document.activeElement.value : null;
         fresh.querySelectorAll("input").forEach((box) => { box.checked = chosen.has(box.value); });
