@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from solver.costs.pipeline import Block, PipelineCosts
 from solver.partition.menu import Mix
 from solver.partition.outcome import Dominated, Infeasible, Partition
+from solver.partition.problem import partition_problem
 from solver.partition.solve import PartitionProblem
 from solver.schedules import StageTimes, make_schedule, schedule_graph, simulate
 from tests.solver.partition.samples import free_menu, pipeline, solved
@@ -287,3 +288,32 @@ def test_a_finer_granularity_is_never_slower(
         fine = solved(costs, schedule)
         assert fine is not None
         assert fine.makespan <= coarse.makespan * (1 + 1e-9)
+
+
+SHARED = (("1f1b", 2, 2), ("zb-v", 2, 2), ("chimera", 2, 1))
+"""Schedules whose stages share devices: name, devices, chunks."""
+
+
+def shared_makespan(costs: PipelineCosts, kind: tuple[str, int, int]) -> float:
+    """The optimum under a schedule whose stages share devices; infinite if nothing fits."""
+    name, devices, chunks = kind
+    schedule = make_schedule(name, devices, costs.micro_batches, chunks)
+    found = partition_problem(costs, free_menu(costs), schedule).solve()
+    return found.makespan if isinstance(found, Partition) else math.inf
+
+
+@given(seed=seeds, kind=st.sampled_from(SHARED), more=st.floats(1.0, 3.0))
+@settings(max_examples=8, deadline=None)
+def test_more_memory_and_shorter_sends_are_never_slower_where_stages_share_devices(
+    seed: int, kind: tuple[str, int, int], more: float
+) -> None:
+    _, devices, chunks = kind
+    stages = devices * chunks
+    costs = random_costs(
+        seed, stages, most_blocks=stages + 1, most_ops=2, micro_batches=4, late_weights=True
+    )
+    known = shared_makespan(costs, kind)
+    roomier = replace(costs, capacity_bytes=costs.capacity_bytes * more)
+    assert shared_makespan(roomier, kind) <= known * (1 + 1e-6)
+    slower = replace(costs, send_seconds=costs.send_seconds + more)
+    assert shared_makespan(slower, kind) >= known * (1 - 1e-6)
