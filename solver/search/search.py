@@ -185,7 +185,8 @@ class _Search:
 
     @property
     def _best(self) -> float:
-        return self._found.partition.makespan if self._found else self._ceiling
+        found = self._found.partition.makespan if self._found else math.inf
+        return min(found, self._ceiling)
 
     @property
     def _limit(self) -> float:
@@ -445,7 +446,7 @@ class _Search:
             result = replace(result, lower_bound=layout.bound)
             found = Found(layout.layout, layout.costs, menu, problem.schedule, result, regime)
             layout.found = found
-            if _better(found, self._found):
+            if result.makespan < self._ceiling and _better(found, self._found):
                 behind, self._leader = self._leader, layout
                 if behind is None:
                     return

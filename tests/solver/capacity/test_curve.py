@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any
 
@@ -12,7 +13,7 @@ from solver import planner
 from solver.capacity.curve import capacity
 from solver.capacity.documents import CapacityAnswer, CapacityRequest, Curve
 from solver.capacity.goodput import fit, step_seconds
-from solver.capacity.sizes import at_size
+from solver.capacity.sizes import at_size, planned
 from solver.errors import BadRequest
 from solver.request import PlanRequest
 
@@ -53,6 +54,25 @@ def test_every_useful_point_is_what_planning_that_size_gives() -> None:
             plan = planner.plan(sized)
             assert point.iteration_seconds == pytest.approx(plan.iteration_seconds, rel=2e-4)
             assert point.plan_id == plan.id
+
+
+def test_a_size_that_is_not_faster_than_the_ceiling_gives_no_plan() -> None:
+    job = PlanRequest.model_validate(JOB)
+    free = planned(job, 3, math.inf, 1e-4, 30.0)
+    assert free.seconds is not None
+    assert planned(job, 3, 0.9 * free.seconds, 1e-4, 30.0).seconds is None
+    again = planned(job, 3, 1.1 * free.seconds, 1e-4, 30.0)
+    assert again.seconds == pytest.approx(free.seconds, rel=2e-4)
+
+
+def test_layouts_that_a_smaller_size_has_room_for_are_its_own() -> None:
+    job = PlanRequest.model_validate(JOB)
+    alone, above = (planned(job, 3, math.inf, 1e-4, 30.0, smaller) for smaller in (0, 2))
+    assert alone.seconds is not None
+    assert above.seconds is not None
+    two = planned(job, 2, math.inf, 1e-4, 30.0)
+    assert two.seconds is not None
+    assert min(above.seconds, two.seconds) == pytest.approx(alone.seconds, rel=2e-4)
 
 
 def test_more_nodes_are_never_worth_less() -> None:
