@@ -5,8 +5,12 @@ request -> question (layouts, costs) -> menus -> partition -> search -> verified
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pydantic import BaseModel
 
 from solver import answer
 from solver import plan as answers
@@ -14,6 +18,7 @@ from solver.assess import Assessment, assess
 from solver.baselines.adapipe import adapipe
 from solver.baselines.lynx_heu import lynx_heu
 from solver.baselines.side_by_side import baselines
+from solver.begun import Begun
 from solver.calibrate import report
 from solver.calibrate.measured import RunsToFit
 from solver.calibrations import Calibration
@@ -21,7 +26,7 @@ from solver.costs.pipeline import PipelineCosts
 from solver.errors import BadRequest
 from solver.explain import explain
 from solver.identity import SOLVER_VERSION, plan_id
-from solver.layouts import Layout
+from solver.layouts import Family, Layout, listed
 from solver.partition.outcome import Infeasible
 from solver.partition.policy_menu import least_memory_menu, policy_menu
 from solver.partition.policy_regimes import policy_regimes
@@ -33,16 +38,17 @@ from solver.request import ChoicePer, Overlap, PlanRequest, Policy, Recompute
 from solver.schedules import Schedule, make_schedule, recomputing_ahead
 from solver.search.lost import lost_by
 from solver.search.outcome import Found, Outcome
+from solver.search.parts import Part, PartOutcome, gathered, most_alone, parts, winner
 from solver.search.regimes import free_regimes, regimes_of, uses_stalls
 from solver.search.restricted import restricted_search
-from solver.search.search import Regimes, search
+from solver.search.search import search
 from solver.search.trade_off import trade_off
 from solver.stalls import ahead_where_it_helps
 from solver.targets.planned import planned_for
 from solver.targets.registry import TARGETS
 from solver.verify import verify
 
-__all__ = ["Progress", "calibrate", "check", "evaluate", "plan"]
+__all__ = ["Progress", "begin", "calibrate", "check", "evaluate", "gather", "part", "plan"]
 
 
 def plan(
@@ -58,12 +64,70 @@ def plan(
         BadRequest: The request cannot be read or breaks a rule (and subclasses).
         SolverFailed: The optimiser's answer did not survive the independent check.
     """
+    begun = begin(request, progress=progress)
+    if isinstance(begun, answers.Plan):
+        return begun
+    return gather(request, begun.state, [part(request, each) for each in begun.parts])
+
+
+def begin(
+    request: PlanRequest, *, progress: Callable[[Progress], None] | None = None
+) -> answers.Plan | Begun:
+    """The best plan, or of a large search the parts that are left of it (``solver.search.parts``).
+
+    Raises:
+        BadRequest, SolverFailed: As ``plan``.
+    """
     started = time.perf_counter()
     asked = _to_plan(request)
-    outcome, unrestricted = _found(request, asked, progress)
+    outcome, unrestricted = _found(request, asked, progress, most_alone(asked))
+    if outcome.rest:
+        return Begun(parts(outcome), PartOutcome.of(outcome, time.perf_counter() - started))
     if outcome.found is None:
         return _no_plan(request, outcome, time.perf_counter() - started)
     return _plan(request, asked, outcome, outcome.found, unrestricted, started)
+
+
+def part(
+    request: PlanRequest,
+    of_search: BaseModel | dict[str, Any],
+    *,
+    progress: Callable[[Progress], None] | None = None,
+) -> PartOutcome:
+    """What comes of one of the parts that ``begin`` gave.
+
+    Raises:
+        BadRequest, SolverFailed: As ``plan``.
+    """
+    started = time.perf_counter()
+    asked, mine = _to_plan(request), Part.model_validate(of_search)
+    known = math.inf if mine.known_seconds is None else mine.known_seconds
+    families = tuple(members.family for members in mine.members)
+    outcome = _searched(request, asked, families, ceiling_seconds=known, progress=progress)
+    return PartOutcome.of(outcome, time.perf_counter() - started)
+
+
+def gather(
+    request: PlanRequest,
+    state: BaseModel | dict[str, Any],
+    of_parts: Sequence[PartOutcome | dict[str, Any]],
+) -> answers.Plan:
+    """The plan of a search that ``begin`` began, from what came of its parts.
+
+    Raises:
+        BadRequest, SolverFailed: As ``plan``.
+    """
+    asked, begun = _to_plan(request), PartOutcome.model_validate(state)
+    ends = [PartOutcome.model_validate(each) for each in of_parts]
+    started = time.perf_counter() - sum(each.seconds for each in (begun, *ends))
+    best = winner([begun, *ends])
+    again = None
+    if best is not None and best.winner is not None:
+        again = _searched(request, asked, listed((best.winner,), (best.micro_batches,)))
+    outcome = gathered(begun, ends, again)
+    if outcome.found is None:
+        return _no_plan(request, outcome, time.perf_counter() - started)
+    return _plan(request, asked, outcome, outcome.found, None, started)
 
 
 def found_by(request: PlanRequest) -> Outcome:
@@ -76,19 +140,22 @@ def found_by(request: PlanRequest) -> Outcome:
 
 
 def _found(
-    request: PlanRequest, asked: Question, progress: Callable[[Progress], None] | None
+    request: PlanRequest,
+    asked: Question,
+    progress: Callable[[Progress], None] | None,
+    most_solved: int | None = None,
 ) -> tuple[Outcome, Outcome | None]:
     """How the search ends, and where a framework restricts it, the free one beside it."""
-    free = free_regimes(asked.request.recompute)
     if asked.target is None:
-        return _searched(request, asked, free, progress), None
+        whole = asked.families
+        return _searched(request, asked, whole, most_solved=most_solved, progress=progress), None
     free_asked = question(request.model_copy(update={"target": None}), to_plan=True)
     both = restricted_search(
         asked.families,
         free_asked.families,
         asked.costs,
         regimes_of(asked),
-        free,
+        free_regimes(asked.request.recompute),
         relative_gap=request.solver.relative_gap,
         time_limit_seconds=request.solver.time_limit_seconds,
         rough=free_asked.rough,
@@ -100,17 +167,22 @@ def _found(
 def _searched(
     request: PlanRequest,
     asked: Question,
-    regimes: Regimes,
-    progress: Callable[[Progress], None] | None,
+    families: tuple[Family, ...],
+    *,
+    ceiling_seconds: float = math.inf,
+    most_solved: int | None = None,
+    progress: Callable[[Progress], None] | None = None,
 ) -> Outcome:
     return search(
-        asked.families,
+        families,
         asked.costs,
-        regimes,
+        free_regimes(asked.request.recompute),
         relative_gap=request.solver.relative_gap,
         time_limit_seconds=request.solver.time_limit_seconds,
+        ceiling_seconds=ceiling_seconds,
         inputs_kept=asked.request.recompute.policy is not Policy.UNIFORM,
         rough=asked.rough,
+        most_solved=most_solved,
         progress=progress,
     )
 

@@ -14,6 +14,7 @@ from service.batches import refusals
 from service.batches.documents import BatchDocument, BatchRequest, CaseResult
 from service.batches.judging import changes, failed, judged
 from service.jobs.intake import Asked, plan_row
+from service.jobs.parts import side_by_side
 from service.jobs.pool import Outcome, SolverDied, SolverPool
 from service.jobs.results import result_of
 from service.migrate import migrate
@@ -150,7 +151,10 @@ class _Run:
     async def _called(self, call: str, asked: Asked) -> Outcome | str:
         seconds = asked.request.solver.time_limit_seconds + self._settings.solve_grace_seconds
         try:
-            return await self._pool.call(call, asked.json, seconds)
+            outcome = await self._pool.call(call, asked.json, seconds)
+            if outcome.parts:
+                outcome = await side_by_side(self._pool, asked.json, outcome, seconds)
+            return outcome
         except SolverDied as death:
             return f"{death}."
         except TimeoutError:

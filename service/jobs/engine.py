@@ -74,7 +74,7 @@ async def _working(
     pool = _pool(settings, settings.solver_processes)
     await pool.warm()
     name = _worker_name()
-    runner = Runner(store, pool, settings, watch, name)
+    runner = Runner(store, queue, pool, settings, watch, name)
     await to_thread.run_sync(_say_alive, store, name)
     works: dict[str, Callable[[], Awaitable[None]]] = {
         "queue": lambda: queue.run(runner.execute),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from service.jobs.results import deadline_passed
@@ -84,7 +85,7 @@ class Hold:
                 session, list(self._held), self._owner, current.job_id, text, time.time()
             )
         self._held = {
-            job_id: Claim(claim.job_id, claim.plan_id, claim.attempts, deadlines[job_id])
+            job_id: replace(claim, deadline_at=deadlines[job_id])
             for job_id, claim in self._held.items()
             if job_id in deadlines
         }

@@ -20,6 +20,7 @@ from service.jobs.pool import Outcome, SolverDied, SolverPool
 from service.jobs.queue import Queue
 from service.jobs.terms import USUAL, Terms
 from service.jobs.watch import Watch
+from service.operations import traces
 from service.operations.metrics import ANSWERS
 from service.problems import Problem, ProblemError, problem
 from service.settings import Settings
@@ -279,7 +280,8 @@ def _admitted(
         return stored, jobs.join(session, plan_id, rank, terms.deadline_at)
     else:
         plans.set_status(session, plan_id, "queued")
-    job_id = jobs.add(session, plan_id, rank, terms.deadline_at, now, chunk)
+    asked_in = traces.current()
+    job_id = jobs.add(session, plan_id, rank, terms.deadline_at, now, chunk, asked_in)
     return StoredPlan(plan_id, "queued", None, None), (job_id, rank)
 
 

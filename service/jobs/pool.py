@@ -26,13 +26,17 @@ class SolverDied(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a call: an answer (JSON text), or the problem that kept it from one."""
+    """What came of a call: an answer (JSON text), the parts of a search that was begun (JSON texts,
+    with ``state``, what they are gathered with), or the problem that kept it from one.
+    """
 
     answer: str | None = None
     status: str | None = None
     iteration_seconds: float | None = None
     gap: float | None = None
     problem: Problem | None = None
+    parts: tuple[str, ...] = ()
+    state: str = ""
 
 
 class SolverProcess:
@@ -218,6 +222,8 @@ def _outcome(message: dict[str, Any]) -> Outcome:
         )
     if "problem" in message:
         return Outcome(problem=Problem.model_validate(message["problem"]))
+    if "parts" in message:
+        return Outcome(parts=tuple(message["parts"]), state=message["state"])
     return Outcome(
         answer=message["answer"],
         status=message.get("status"),

@@ -15,10 +15,15 @@ from opentelemetry import trace
 from sqlalchemy.exc import DBAPIError
 
 from service.jobs import results
+from service.jobs.fan_out import FanOut
 from service.jobs.hold import Hold
-from service.jobs.pool import SolverDied, SolverPool
+from service.jobs.parts import gather_request, part_request
+from service.jobs.pool import Outcome, SolverDied, SolverPool
+from service.jobs.queue import Queue
 from service.jobs.watch import Watch
+from service.operations import traces
 from service.operations.metrics import GAP, SOLVE_SECONDS
+from service.problems import ProblemError
 from service.settings import Settings
 from service.store import Store, plans
 from service.store.jobs import Claim
@@ -36,12 +41,14 @@ class Runner:
     def __init__(
         self,
         store: Store,
+        queue: Queue,
         pool: SolverPool,
         settings: Settings,
         watch: Watch,
         worker: str,
     ) -> None:
         self._store = store
+        self._queue = queue
         self._pool = pool
         self._settings = settings
         self._watch = watch
@@ -91,7 +98,10 @@ class Runner:
         most = self._settings.max_attempts
         if claim.attempts > most:
             return results.given_up("Its worker ended each time", most)
-        with _tracer.start_as_current_span("solve", attributes={"stagecut.plan": claim.plan_id}):
+        asked_in = traces.context(claim.trace_parent)
+        attributes: dict[str, str | int] = {"stagecut.plan": claim.plan_id}
+        attributes["stagecut.attempt"] = claim.attempts
+        with _tracer.start_as_current_span("solve", asked_in, attributes=attributes):
             return await self._tried(claim, progress, most)
 
     async def _tried(self, claim: Claim, progress: dict[str, Any], most: int) -> plans.Result:
@@ -100,13 +110,36 @@ class Runner:
         for attempt in range(claim.attempts, most + 1):
             try:
                 outcome = await self._pool.call(call, request, seconds, progress.update)
+                if outcome.parts:
+                    outcome = await self._fanned_out(claim, request, outcome, seconds, progress)
                 return results.result_of(outcome)
+            except ProblemError as error:  # of a part
+                return results.failure(error.problem)
             except TimeoutError:
                 return results.too_slow(seconds)
             except SolverDied as death:
                 _log.warning("Job %s, attempt %s: %s", claim.job_id, attempt, death)
                 reason = str(death)
         return results.given_up(reason, most)
+
+    async def _fanned_out(
+        self,
+        claim: Claim,
+        request: str,
+        begun: Outcome,
+        seconds: float,
+        progress: dict[str, Any],
+    ) -> Outcome:
+        """Have the parts of a search worked out by whoever has a free hand, and gather them."""
+        limit = seconds - self._settings.solve_grace_seconds
+        requests = [part_request(request, part, limit) for part in begun.parts]
+        silence = self._settings.heartbeat_timeout_seconds
+        parts = FanOut(self._store, self._queue, claim, requests, silence)
+        answers = await parts.answers(self.execute, progress.update)
+        gathered = gather_request(request, begun.state, answers)
+        outcome = await self._pool.call("gather", gathered, seconds)
+        await parts.forget()
+        return outcome
 
     def _assignment(self, claim: Claim) -> tuple[str, str, float]:
         """The call, its request (JSON text), and the seconds after which its process is killed."""

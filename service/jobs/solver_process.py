@@ -3,7 +3,9 @@
 One JSON object a line, both ways. ``{"ready": true}`` comes first. A call is
 ``{"call": "plan" | "evaluate" | "check" | "calibrate", "request": {...}}``; what comes back is any
 number of ``{"progress": {...}}`` and then one of ``{"answer": "<JSON text>", ...}``,
-``{"problem": {...}}`` and ``{"failure": "<traceback>"}``.
+``{"problem": {...}}`` and ``{"failure": "<traceback>"}``. A large search is only begun by ``plan``:
+it gives ``{"parts": ["<JSON text>", ...], "state": "<JSON text>"}``, each of the parts is a call
+``part``, and ``gather`` makes the plan of their answers.
 With the command line this is the only importer of the planner.
 """
 
@@ -18,10 +20,13 @@ import resource
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO, Protocol, cast
 
+from pydantic import BaseModel
+
 from service.problems import from_stagecut_error, problem
+from solver.begun import Begun
 from solver.calibrate.measured import RunsToFit
 from solver.calibrations import Calibration
 from solver.errors import StagecutError
@@ -34,8 +39,22 @@ _PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 class Planner(Protocol):
     """What a module must offer to be called here; ``solver.planner`` does."""
 
-    def plan(self, request: PlanRequest, *, progress: Callable[[Any], None] | None = None) -> Plan:
-        """The best plan."""
+    def begin(
+        self, request: PlanRequest, *, progress: Callable[[Any], None] | None = None
+    ) -> Plan | Begun:
+        """The best plan, or the parts of the search for it."""
+
+    def part(
+        self,
+        request: PlanRequest,
+        part: Any,
+        *,
+        progress: Callable[[Any], None] | None = None,
+    ) -> BaseModel:
+        """What came of a part (plain JSON) of the search."""
+
+    def gather(self, request: PlanRequest, state: Any, answers: Sequence[Any]) -> Plan:
+        """The plan of a search that was begun, and the answers of its parts (plain JSON)."""
 
     def evaluate(self, request: PlanRequest) -> Evaluation:
         """Time and memory of the plan that the request describes."""
@@ -69,18 +88,14 @@ def _served(
         if message["call"] == "calibrate":
             asked = RunsToFit.model_validate(message["request"])
             return {"answer": planner.calibrate(asked).model_dump_json()}
+        if message["call"] in ("part", "gather"):
+            return _of_parts(planner, message["call"], message["request"], report)
         if message["call"] not in _PLANNER_CALLS:
             return _studied(message["call"], message["request"], report)
         request = PlanRequest.model_validate(message["request"])
         match message["call"]:
             case "plan":
-                plan = planner.plan(request, progress=report)
-                return {
-                    "answer": plan.model_dump_json(),
-                    "status": plan.status.value,
-                    "iteration_seconds": plan.iteration_seconds,
-                    "gap": plan.gap,
-                }
+                return _planned(planner.begin(request, progress=report))
             case "evaluate":
                 return {"answer": planner.evaluate(request).model_dump_json()}
             case "check":
@@ -106,6 +121,29 @@ def _served(
 
 
 _PLANNER_CALLS = ("plan", "evaluate", "check")
+
+
+def _planned(plan: Plan | Begun) -> dict[str, Any]:
+    if isinstance(plan, Begun):
+        parts = [part.model_dump_json() for part in plan.parts]
+        return {"parts": parts, "state": plan.state.model_dump_json()}
+    return {
+        "answer": plan.model_dump_json(),
+        "status": plan.status.value,
+        "iteration_seconds": plan.iteration_seconds,
+        "gap": plan.gap,
+    }
+
+
+def _of_parts(
+    planner: Planner, call: str, asked: dict[str, Any], report: Callable[[Any], None]
+) -> dict[str, Any]:
+    """Work out a part of a search, or gather all."""
+    request = PlanRequest.model_validate(asked["request"])
+    if call == "gather":
+        return _planned(planner.gather(request, asked["state"], asked["answers"]))
+    answer = planner.part(request, asked["part"], progress=report)
+    return {"answer": answer.model_dump_json(), "status": "succeeded"}
 
 
 def _studied(call: str, request: Any, report: Callable[[Any], None]) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from opentelemetry.context import Context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
 from service.problems import ProblemError, problem
 from service.version import VERSION
 
@@ -32,3 +35,18 @@ def send_to(url: str) -> None:
     provider = TracerProvider(resource=resource)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=url)))
     trace.set_tracer_provider(provider)
+
+
+def current() -> str | None:
+    """The span that this work is part of, as W3C Trace Context writes it; None without one."""
+    carried: dict[str, str] = {}
+    _PROPAGATOR.inject(carried)
+    return carried.get("traceparent")
+
+
+def context(trace_parent: str | None) -> Context | None:
+    """The context in which that span is the parent; None, which is the current one, without it."""
+    return _PROPAGATOR.extract({"traceparent": trace_parent}) if trace_parent else None
+
+
+_PROPAGATOR = TraceContextTextMapPropagator()

@@ -21,6 +21,7 @@ class Claim:
     plan_id: str
     attempts: int
     deadline_at: float | None
+    trace_parent: str | None = None
 
 
 def add(
@@ -30,6 +31,7 @@ def add(
     deadline_at: float | None,
     now: float,
     chunk: str | None = None,
+    trace_parent: str | None = None,
 ) -> int:
     """Queue a job for the plan; a second one in flight is refused by the unique index."""
     row = JobRow(
@@ -39,6 +41,7 @@ def add(
         attempts=0,
         deadline_at=deadline_at,
         chunk=chunk,
+        trace_parent=trace_parent,
         created_at=now,
     )
     session.add(row)
@@ -50,6 +53,18 @@ def in_flight(session: Session, plan_id: str) -> JobRow | None:
     """The job that is queued or running for the plan."""
     return session.scalar(
         select(JobRow).where(JobRow.plan_id == plan_id, JobRow.status.in_(IN_FLIGHT))
+    )
+
+
+def priority_of(session: Session, job_id: int) -> int:
+    """How urgent the job is."""
+    return session.scalar(select(JobRow.priority).where(JobRow.id == job_id)) or 0
+
+
+def may_be_taken(session: Session, plan_id: str, silent_since: float) -> int | None:
+    """The plan's job, if it waits or its worker has fallen silent."""
+    return session.scalar(
+        select(JobRow.id).where(JobRow.plan_id == plan_id, _may_be_taken(silent_since))
     )
 
 
@@ -116,7 +131,13 @@ def claim(
             started_at=now,
             heartbeat_at=now,
         )
-        .returning(JobRow.id, JobRow.plan_id, JobRow.attempts, JobRow.deadline_at)
+        .returning(
+            JobRow.id,
+            JobRow.plan_id,
+            JobRow.attempts,
+            JobRow.deadline_at,
+            JobRow.trace_parent,
+        )
         .execution_options(synchronize_session=False)
     )
     return sorted((Claim(*row) for row in taken), key=lambda claim: claim.job_id)

@@ -60,7 +60,8 @@ class PlanRow(Base):
 class JobRow(Base):
     """One piece of accepted work: the truth about it, whatever carries its id about.
 
-    Jobs of one ``chunk`` are small and taken together.
+    Jobs of one ``chunk`` are small and taken together. ``trace_parent`` is the span that asked, as
+    W3C Trace Context writes it.
     The partial unique index is what makes a plan be solved once however many ask for it.
     """
 
@@ -90,6 +91,7 @@ class JobRow(Base):
     progress: Mapped[str | None] = mapped_column(Text)
     deadline_at: Mapped[float | None] = mapped_column(Double)
     chunk: Mapped[str | None] = mapped_column(String(60))
+    trace_parent: Mapped[str | None] = mapped_column(String(60))
     created_at: Mapped[float] = mapped_column(Double)
     started_at: Mapped[float | None] = mapped_column(Double)
     heartbeat_at: Mapped[float | None] = mapped_column(Double)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,18 @@ class Family:
             virtual_stages=int(self.virtual[position]),
             data_parallel=int(self.data[position]),
             schedule=self.schedule[position],
+        )
+
+    def only(self, positions: Sequence[int]) -> Self:
+        """The family of some members alone."""
+        some = np.array(positions, dtype=np.int64)
+        return replace(
+            self,
+            pipeline=self.pipeline[some],
+            virtual=self.virtual[some],
+            data=self.data[some],
+            micro_batches=self.micro_batches[some],
+            schedule=tuple(self.schedule[position] for position in positions),
         )
 
     def variants(self, position: int) -> tuple[Layout, ...]:

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from solver.costs.pipeline import PipelineCosts
 from solver.layouts import Layout
+from solver.layouts.family import Family
 from solver.partition.menu import Menu
 from solver.partition.outcome import Infeasible, Partition
 from solver.partition.regime import Regime
@@ -55,7 +56,8 @@ class Outcome:
     ``pruned_by`` counts the pruned layouts by the bound that decided against them, the infeasible
     ones that were recognised by a bound included under memory. ``least`` is, for a field of the
     layout and each of its values, the proved bound of all layouts with that value. ``by_bound`` is
-    proved of the losers without those layouts that were tried by an estimate only.
+    proved of the losers without those layouts that were tried by an estimate only. ``rest`` are
+    members of families left for others to go on with; of the counts ``considered`` alone has them.
     """
 
     found: Found | None
@@ -70,3 +72,4 @@ class Outcome:
     least: dict[str, dict[int | str | bool, float]] = field(default_factory=dict)
     solved: int = 0
     by_bound: float = math.inf
+    rest: tuple[tuple[Family, int], ...] = ()

@@ -21,11 +21,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from solver.costs.pipeline import PipelineCosts
 from solver.layouts import Layout
-from solver.layouts.family import Family
+from solver.layouts.family import Family, listed
 from solver.partition.free_menu import FreeMenu
 from solver.partition.menu import Menu
 from solver.partition.outcome import EXACT, Infeasible, Partition
@@ -42,7 +42,7 @@ from solver.search.outcome import Found, Loser, Outcome, Stage
 from solver.search.rough import RoughTotals
 from solver.search.variants import gain, no_better
 
-__all__ = ["Found", "Loser", "Outcome", "one_regime", "search"]
+__all__ = ["Found", "Loser", "Outcome", "one_regime", "search", "standing"]
 
 FEW = 6
 """Layouts that share devices up to which all are solved like any other."""
@@ -77,6 +77,7 @@ def search(
     ceiling_seconds: float = math.inf,
     inputs_kept: bool = True,
     rough: RoughTotals | None = None,
+    most_solved: int | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Outcome:
     """The fastest plan over all layouts, their regimes, recompute choices and partitions.
@@ -87,10 +88,12 @@ def search(
     that is of no use, as one is known; where nothing is faster, nothing is found.
     ``inputs_kept``: every layer keeps its input, whatever the regime. ``rough``: what families come
     to at least before their costs are known; None: all costs are asked for at once.
+    ``most_solved``: after so many layouts the search ends; what might still be better is the
+    outcome's ``rest``.
     """
     limits = (relative_gap, time_limit_seconds, floor_seconds, ceiling_seconds)
     asked = (families, costs_of, regimes_of)
-    return _Search(*asked, *limits, inputs_kept, rough, progress).run()
+    return _Search(*asked, *limits, inputs_kept, rough, most_solved, progress).run()
 
 
 class _End(IntEnum):
@@ -157,10 +160,12 @@ class _Search:
         ceiling_seconds: float,
         inputs_kept: bool,
         rough: RoughTotals | None,
+        most_solved: int | None,
         progress: Callable[[Progress], None] | None,
     ) -> None:
         self._costs_of, self._regimes_of = costs_of, regimes_of
         self._ceiling = ceiling_seconds
+        self._most_solved = math.inf if most_solved is None else most_solved
         self._relative_gap, self._floor, self._tell = relative_gap, floor_seconds, progress
         self._deadline = time.monotonic() + time_limit_seconds
         self._turn = TURN * time_limit_seconds
@@ -177,6 +182,7 @@ class _Search:
         self._losers: list[tuple[tuple[int, ...], Loser]] = []
         self._ends: dict[tuple[int, ...], set[tuple[_End, Stage]]] = {}
         self._begun: set[tuple[int, ...]] = set()
+        self._families: dict[int, Family] = {}  # those with members that were taken
         self._aside: list[_Open] = []  # layouts that share devices and are not solved
 
     @property
@@ -202,10 +208,11 @@ class _Search:
         if shared >= first:
             self._try_shared()
             self._prove()
-        return self._outcome()
+        rest = self._hand_over() if self._is_enough() and not self._out_of_time() else ()
+        return replace(self._outcome(), rest=rest)
 
     def _prove(self) -> None:
-        while not self._out_of_time():
+        while not self._out_of_time() and not self._is_enough():
             if self._frontier.bound < min(self._next_bound(), self._limit):
                 self._open_member(*self._frontier.take())
             elif self._open and self._open[0].bound < self._limit:
@@ -233,6 +240,9 @@ class _Search:
         reached = self._best <= self._floor * (1 + EXACT)
         return reached or time.monotonic() >= self._deadline
 
+    def _is_enough(self) -> bool:
+        return len(self._begun) >= self._most_solved
+
     def _next_bound(self) -> float:
         return self._open[0].bound if self._open else math.inf
 
@@ -245,6 +255,7 @@ class _Search:
 
         A rank order in which nothing takes less time follows from the one before.
         """
+        self._families[place[0]] = family
         by_order: dict[str, list[tuple[int, Layout]]] = {}
         for numbered in enumerate(family.variants(position)):
             by_order.setdefault(numbered[1].rank_order, []).append(numbered)
@@ -335,6 +346,7 @@ class _Search:
         guesses: dict[_Head, float] = {}
         promising = self._frontier.promising(ESTIMATED, self._best)
         for family, position, bound, place, guess in promising:
+            self._families[place[0]] = family
             first = family.variants(position)[0]
             costs = self._costs_of(first)
             others = tuple(enumerate(family.variants(position)))[1:]
@@ -517,6 +529,58 @@ class _Search:
             done, considered = len(self._begun), self._frontier.considered
             self._tell(Progress(incumbent, bound, done, considered))
 
+    # -- what others go on with -------------------------------------------------------------
+
+    def _hand_over(self) -> tuple[tuple[Family, int], ...]:
+        """The members that might still be better, least bound first.
+
+        They leave this search with all their variants, whatever was found out about them.
+        """
+        while self._solve_again():
+            pass
+        under_way = self._under_way()
+        bounds: dict[tuple[int, int], float] = {}
+        for entry in (*self._open, *self._aside):
+            _lower(bounds, entry.place, entry.bound)
+        for head in self._heads:
+            if head.others and not head.shared:
+                _lower(bounds, head.place, self._inherited(head, under_way))
+        handed = {place: bound for place, bound in bounds.items() if bound < self._limit}
+        while self._frontier.bound < self._limit:
+            family, _, bound, place = self._frontier.take()
+            self._families[place[0]] = family
+            handed[place] = bound
+        self._leave(set(handed))
+        order = sorted(handed, key=lambda place: (handed[place], place))
+        return tuple(
+            each
+            for number, position in order
+            for each in self._without_winner(self._families[number], position)
+        )
+
+    def _without_winner(self, family: Family, position: int) -> list[tuple[Family, int]]:
+        """A member, or if the winner is one of its variants the others one by one."""
+        variants = family.variants(position)
+        known = self._found.layout if self._found else None
+        if known not in variants:
+            return [(family, position)]
+        others = [variant for variant in variants if variant != known]
+        counts = [int(family.micro_batches[position])] * len(others)
+        return [(alone, 0) for alone in listed(others, counts)]
+
+    def _leave(self, members: set[tuple[int, int]]) -> None:
+        """Forget all about some members, the winner apart."""
+        self._open = [entry for entry in self._open if entry.place[:2] not in members]
+        heapify(self._open)
+        self._aside = [entry for entry in self._aside if entry.place[:2] not in members]
+        self._heads = [head for head in self._heads if head.place[:2] not in members]
+        self._losers = [each for each in self._losers if each[0][:2] not in members]
+        gone = {place for place in (*self._begun, *self._ends) if place[:2] in members}
+        if self._leader is not None:
+            gone.discard(self._leader.place)
+        self._begun -= gone
+        self._ends = {place: ends for place, ends in self._ends.items() if place not in gone}
+
     # -- the end ----------------------------------------------------------------------------
 
     def _outcome(self) -> Outcome:
@@ -600,7 +664,7 @@ class _Search:
                 of_layout.setdefault(place, []).append(loser)
         losers = [_together(losers) for losers in of_layout.values()]
         losers += [Loser(layout, None, bound) for layout, bound in self._frontier.nearest(SHOWN)]
-        return tuple(sorted(losers, key=_standing))
+        return tuple(sorted(losers, key=standing))
 
     def _find_nearest(self, misfits: list[_Open]) -> None:
         """Of the layouts that cannot fit, the one that misses least memory.
@@ -643,6 +707,12 @@ def _first_of_each(entries: list[_Open]) -> list[_Open]:
         if seen[entry.layout.schedule] <= TRIED:
             found.append(entry)
     return found
+
+
+def _lower(bounds: dict[tuple[int, int], float], place: tuple[int, ...], bound: float) -> None:
+    """Let a bound of the member at a place count."""
+    member = (place[0], place[1])
+    bounds[member] = min(bound, bounds.get(member, math.inf))
 
 
 def _how(bound: float, limit: float) -> _End:
@@ -691,7 +761,7 @@ def _together(losers: list[Loser]) -> Loser:
     return Loser(losers[0].layout, min(made, default=None), lower)
 
 
-def _standing(loser: Loser) -> tuple[float, bool, Layout]:
+def standing(loser: Loser) -> tuple[float, bool, Layout]:
     """Order of losers: by time, or by bound where no plan was made."""
     known = loser.makespan is not None
     return (

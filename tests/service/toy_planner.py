@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
+from solver.begun import Begun
 from solver.calibrate.measured import RunsToFit
 from solver.calibrations import Calibration
 from solver.errors import BadRequest, IllegalLayout
@@ -32,11 +35,7 @@ def check(request: PlanRequest) -> None:
 def plan(request: PlanRequest, *, progress: Callable[[Any], None] | None = None) -> Plan:
     """Sleep, crash or eat memory, as the model's name says, then answer."""
     name = request.model.name or ""
-    if log := os.environ.get(SOLVE_LOG):
-        with Path(log).open("a") as solves, Path(f"{log}.workers").open("a") as workers:
-            workers.write(f"{os.getppid()} {os.getpid()}\n")
-            workers.flush()
-            solves.write(f"{name}\n")
+    _log(name)
     if name.startswith("sleep-"):
         seconds = float(name.removeprefix("sleep-"))
         until = time.monotonic() + seconds
@@ -53,6 +52,50 @@ def plan(request: PlanRequest, *, progress: Callable[[Any], None] | None = None)
     return Plan(
         id=plan_id(request), status=Status.SUCCEEDED, iteration_seconds=1.5, gap=0.0, fits=True
     )
+
+
+def begin(request: PlanRequest, *, progress: Callable[[Any], None] | None = None) -> Plan | Begun:
+    """A plan, or for the model ``parts-NUMBER-WORK`` parts that each do the work."""
+    name = request.model.name or ""
+    if not name.startswith("parts-"):
+        return plan(request, progress=progress)
+    _, number, work = name.split("-", 2)
+    _log(name)
+    return Begun([Work(place=place, work=work) for place in range(int(number))], Work(place=7))
+
+
+def part(request: PlanRequest, part: Any, *, progress: Callable[[Any], None] | None = None) -> Work:
+    """Do a part's work, as a model of that name would be planned."""
+    mine = Work.model_validate(part)
+    if mine.work == "refused":
+        raise BadRequest("A part is refused.", field="model.name")
+    model = request.model.model_copy(update={"name": mine.work})
+    plan(request.model_copy(update={"model": model}), progress=progress)
+    return mine
+
+
+def gather(request: PlanRequest, state: Any, answers: Sequence[Any]) -> Plan:
+    """Says in its error which parts there were."""
+    known = f"{state['place']} {[answer['place'] for answer in answers]}"
+    _log("gather")
+    return Plan(
+        id=plan_id(request), status=Status.SUCCEEDED, iteration_seconds=1.0, gap=0.0, error=known
+    )
+
+
+class Work(BaseModel):
+    """A part, what comes of it, or what was known before."""
+
+    place: int
+    work: str = ""
+
+
+def _log(name: str) -> None:
+    if log := os.environ.get(SOLVE_LOG):
+        with Path(log).open("a") as solves, Path(f"{log}.workers").open("a") as workers:
+            workers.write(f"{os.getppid()} {os.getpid()}\n")
+            workers.flush()
+            solves.write(f"{name}\n")
 
 
 def calibrate(runs: RunsToFit) -> Calibration:

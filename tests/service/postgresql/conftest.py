@@ -58,6 +58,10 @@ class Deployment:
             **settings,
         }
 
+    def set(self, settings: dict[str, str]) -> None:
+        """Settings of the processes that are started from now on."""
+        self._environment |= settings
+
     def server(self, *, works: bool = False, port: int | None = None) -> tuple[int, str]:
         """Start a server and wait until it is up; its process id and URL."""
         port = port or free_port()

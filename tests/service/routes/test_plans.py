@@ -7,9 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fastapi.testclient import TestClient
 from httpx2 import Response
 
+from service import context
+from service.app import create_app
+from service.settings import Settings
+from solver import identity
 from tests.service.conftest import asking
 
 WAIT = {"Prefer": "wait=20"}
@@ -183,3 +188,21 @@ def test_an_unknown_plan_is_not_found(service: TestClient) -> None:
     response = service.get("/v1/plans/nothing")
     assert response.status_code == 404
     assert response.json()["title"] == "No such plan"
+
+
+def test_a_new_solver_version_leaves_old_answers_visible_and_asks_anew(
+    settings: Settings, solve_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with TestClient(create_app(settings)) as before:
+        old = before.post("/v1/plans", json=asking("quick")).headers["location"]
+        answer = until_finished(before, old)
+    monkeypatch.setattr(identity, "SOLVER_VERSION", "next")
+    context._read_again.cache_clear()  # a new version is a new process
+    with TestClient(create_app(settings)) as after:
+        new = after.post("/v1/plans", json=asking("quick")).headers["location"]
+        assert new != old
+        assert until_finished(after, new)["status"] == "succeeded"
+        assert after.get(old).json() == answer
+        listed = {f"/v1/plans/{plan['id']}" for plan in after.get("/v1/plans").json()["plans"]}
+        assert listed == {old, new}
+    assert solve_log.read_text().split() == ["quick", "quick"]

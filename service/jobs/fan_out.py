@@ -1,0 +1,160 @@
+"""A search shared out: its parts are jobs of their own, which any worker takes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from anyio import to_thread
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from service.jobs.queue import Queue
+from service.operations import traces
+from service.problems import Problem, ProblemError
+from service.store import Store, jobs, plans
+from service.store.jobs import Claim
+from service.store.tables import PlanRow
+from solver.identity import SOLVER_VERSION
+
+KIND = "part"
+_LOOK_SECONDS = 0.1
+
+
+class FanOut:
+    """The parts of the search for one plan, from when they are queued to when all are answered.
+
+    Whoever holds the plan's job works on the parts too, so that they get done even where nobody
+    else has a free hand. A part's answer outlives the worker of the plan's job: the next one finds
+    it. What is still to be done when the search is given up is cancelled.
+    """
+
+    def __init__(
+        self, store: Store, queue: Queue, claim: Claim, requests: Sequence[str], silence: float
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._claim = claim
+        self._requests = {_part_id(request): request for request in requests}
+        self._silence = silence
+
+    async def answers(
+        self,
+        execute: Callable[[int], Awaitable[None]],
+        on_progress: Callable[[dict[str, Any]], None],
+    ) -> list[str]:
+        """The answers of all parts (JSON texts), in their order.
+
+        Args:
+            execute: Takes a job, if nobody else has, and works it out.
+            on_progress: Told how far all parts are.
+
+        Raises:
+            ProblemError: A part failed, so that there is no plan.
+        """
+        try:
+            while True:
+                found, waiting = await to_thread.run_sync(self._look, on_progress)
+                if len(found) == len(self._requests):
+                    return [found[part] for part in self._requests]
+                await self._queue.enqueue_many(waiting[1:])
+                if waiting:
+                    await execute(waiting[0][0])
+                else:
+                    await asyncio.sleep(_LOOK_SECONDS)
+        except BaseException:
+            await asyncio.shield(to_thread.run_sync(self._withdraw))
+            raise
+
+    async def forget(self) -> None:
+        """Remove the parts: the plan is made of them."""
+        await to_thread.run_sync(self._remove)
+
+    def _look(
+        self, on_progress: Callable[[dict[str, Any]], None]
+    ) -> tuple[dict[str, str], list[tuple[int, int]]]:
+        """The answers that are there, and the jobs (id, priority) that wait to be taken.
+
+        Parts without an answer or a job get one.
+        """
+        try:
+            with self._store.writing() as session:
+                found = self._answered(session)
+                waiting = self._admit(session, found)
+                told = [jobs.progress_of(session, part) for part in self._requests]
+        except IntegrityError:  # another worker has just done the same
+            return {}, []
+        on_progress(_together([json.loads(text) for text in told if text]))
+        return found, waiting
+
+    def _answered(self, session: Session) -> dict[str, str]:
+        found = {}
+        for part in self._requests:
+            stored = plans.find(session, part)
+            if stored is not None and stored.answer is not None:
+                found[part] = stored.answer
+            elif stored is not None and stored.problem is not None:
+                raise ProblemError(Problem.model_validate_json(stored.problem))
+        return found
+
+    def _admit(self, session: Session, found: dict[str, str]) -> list[tuple[int, int]]:
+        now, priority = time.time(), jobs.priority_of(session, self._claim.job_id)
+        silent_since = now - self._silence
+        waiting = []
+        for part, request in self._requests.items():
+            if part in found:
+                continue
+            job_id = jobs.may_be_taken(session, part, silent_since)
+            if job_id is None and jobs.in_flight(session, part) is None:
+                if plans.find(session, part) is None:
+                    plans.add(session, self._row(part, request, now))
+                else:
+                    plans.set_status(session, part, "queued")
+                job_id = jobs.add(session, part, priority, None, now, trace_parent=traces.current())
+            if job_id is not None:
+                waiting.append((job_id, priority))
+        return waiting
+
+    def _row(self, part: str, request: str, now: float) -> PlanRow:
+        return PlanRow(
+            id=part,
+            kind=KIND,
+            status="queued",
+            request=request,
+            solver_version=SOLVER_VERSION,
+            model=f"part of {self._claim.plan_id}",
+            created_at=now,
+        )
+
+    def _withdraw(self) -> None:
+        with self._store.writing() as session:
+            now = time.time()
+            for part in self._requests:
+                if jobs.cancel(session, part, now) is not None:
+                    plans.finish(session, part, plans.Result(status="cancelled"), now)
+
+    def _remove(self) -> None:
+        with self._store.writing() as session:
+            for part in self._requests:
+                plans.remove(session, part)
+
+
+def _part_id(request: str) -> str:
+    text = f"{SOLVER_VERSION}\n{KIND}\n{request}"
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _together(told: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """How far a search is whose parts under way are as far as they say."""
+    if not told:
+        return {}
+    incumbents = [each["incumbent_seconds"] for each in told]
+    known = [seconds for seconds in incumbents if seconds is not None]
+    return {
+        "incumbent_seconds": min(known, default=None),
+        "bound_seconds": min(each["bound_seconds"] for each in told),
+    }
