@@ -30,6 +30,7 @@ LEVELS = (
         "verify_orders",
         "verify_places",
         "baselines",
+        "begun",
         "stalls",
         "targets",
     },
