@@ -34,7 +34,7 @@ LEVELS = (
         "stalls",
         "targets",
     },
-    {"search", "answer", "question", "explain", "prices"},
+    {"search", "answer", "question", "explain", "prices", "given_stages", "finished"},
     {"calibrate", "capacity", "placement", "transitions"},
     {"contingencies", "expected", "checkpoints"},
     {"planner", "recheck", "fleet", "projections", "imports"},

@@ -536,7 +536,7 @@ class _Search:
 
         They leave this search with all their variants, whatever was found out about them.
         """
-        while self._solve_again():
+        while self._solve_again(cut_short=True):
             pass
         under_way = self._under_way()
         bounds: dict[tuple[int, int], float] = {}
