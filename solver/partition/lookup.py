@@ -92,16 +92,20 @@ class RunLookup:
         return self._times(chosen[None], slowest[None])
 
     def least_bytes(self, candidates: Candidates) -> Floats:
-        """Bytes that every run needs at least, shape (V, W, W)."""
-        distinct, which = np.unique(self._in_flight, return_inverse=True)
-        needed = np.concatenate(
-            [
-                menu.least_bytes(self._signatures.counts, self._states(kind), distinct)
-                for kind, menu in enumerate(self._menus)
-            ],
-            axis=1,
-        )
-        return np.asarray(needed[which[:, None, None], candidates.runs])
+        """Bytes that each run that is alive needs at least, shape (V, W, W); else infinite."""
+        needed = np.full(candidates.runs.shape, np.inf)
+        for flight in np.unique(self._in_flight).tolist():
+            stages = self._in_flight == flight
+            alive = candidates.alive & stages[:, None, None]
+            places, which = np.unique(candidates.runs[alive], return_inverse=True)
+            found = np.empty(len(places))
+            for kind, menu in enumerate(self._menus):
+                here = places // self._size == kind
+                rows = places[here]
+                states, one = self._totals.states[rows], np.array([flight])
+                found[here] = menu.least_bytes(self._counts[rows], states, one)[0]
+            needed[alive] = found[which]
+        return needed
 
     def needed_bytes(self, plan: tuple[Cut, ...]) -> Floats:
         """Bytes that each stage of a plan needs at least, shape (stages,)."""
@@ -177,9 +181,6 @@ class RunLookup:
 
     def _place(self, stage: int, cut: Cut) -> int:
         return int(self._signatures.of_run[cut]) + int(self._kind[stage]) * self._size
-
-    def _states(self, kind: int) -> Floats:
-        return self._totals.states[kind * self._size : (kind + 1) * self._size]
 
     def _times(self, chosen: Index, recompute: Floats, charged: Floats | float = 0.0) -> StageTimes:
         totals, ahead = self._totals, self.is_ahead(chosen)
