@@ -17,6 +17,7 @@ from service.jobs.fits import fitting
 from service.migrate import migrate
 from service.operations.observed import Observed
 from service.pages import site
+from service.pages.warming import warm
 from service.routes import (
     batches,
     calibrations,
@@ -57,6 +58,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
                 app.state.store = store
                 app.state.fits = fits
                 app.state.intake = intake
+                await warm(app)
                 yield
         finally:
             store.close()

@@ -19,7 +19,7 @@ from service.console.quantities import (
     percent,
     times,
 )
-from service.console.stages import stages_table
+from service.console.stages import index_of, limits_differ, stages_table
 from solver.plan import (
     Evaluation,
     Plan,
@@ -79,8 +79,7 @@ class EvaluationPage:
         yield _title(self._request, "evaluation")
         yield Text(layout_in_full(answer.layout, answer.micro_batches))
         yield Text()
-        fits = f"needs {gibibytes(answer.peak_memory_bytes)} GiB of "
-        fits += f"{gibibytes(answer.memory_limit_bytes)} GiB per device"
+        fits = _needed(answer)
         verdict = Text.assemble(
             "One iteration takes ",
             (duration(answer.iteration_seconds), "bold"),
@@ -96,6 +95,20 @@ class EvaluationPage:
         yield from stages_table(answer.stages, answer.memory_limit_bytes, options)
         yield time_table(answer.breakdown, options)
         yield from _notes(answer.notes)
+
+
+def _needed(answer: Evaluation) -> str:
+    """What the fullest device needs, and of how much."""
+    if not limits_differ(answer.stages):
+        peak, limit, where = answer.peak_memory_bytes, answer.memory_limit_bytes, "per device"
+    else:
+        fullest = max(
+            (stage for stage in answer.stages if stage.memory_limit_bytes),
+            key=lambda stage: stage.peak_memory_bytes / (stage.memory_limit_bytes or 1.0),
+        )
+        peak, limit = fullest.peak_memory_bytes, fullest.memory_limit_bytes or 0.0
+        where = f"on the device of stage {index_of(fullest)}, the fullest"
+    return f"needs {gibibytes(peak)} GiB of {gibibytes(limit)} GiB {where}"
 
 
 def _title(request: PlanRequest, kind: str) -> Text:

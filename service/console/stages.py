@@ -42,7 +42,8 @@ def stages_table(
     if wide:
         table.add_column("recompute\nms", justify="right")
         table.add_column("in flight", justify="right")
-    of_limit = f" of {gibibytes(limit)}" if limit else ""
+    differ = limits_differ(stages)
+    of_limit = f" of {gibibytes(limit)}" if limit and not differ else ""
     table.add_column(f"memory\nGiB{of_limit}", justify="right", no_wrap=True)
     for row in rows:
         first, last = row.stages[0], row.stages[-1]
@@ -59,11 +60,19 @@ def stages_table(
                 _span(str(first.in_flight), str(last.in_flight)),
             ]
         peak = max(stage.peak_memory_bytes for stage in row.stages)
-        table.add_row(*cells, _memory(peak, limit, options))
+        memory = _memory(peak, first.memory_limit_bytes or limit, options)
+        if differ and first.memory_limit_bytes:
+            memory.append(f" of {gibibytes(first.memory_limit_bytes)}")
+        table.add_row(*cells, memory)
     yield table
     if recipes.legend:
         yield _legend(recipes)
         yield Text()
+
+
+def limits_differ(stages: Sequence[Stage]) -> bool:
+    """Whether the stages' devices have different amounts of usable memory."""
+    return len({stage.memory_limit_bytes for stage in stages} - {None}) > 1
 
 
 def index_of(stage: Stage) -> str:

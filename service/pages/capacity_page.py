@@ -85,13 +85,14 @@ def _sentence(curve: Curve) -> str:
     if curve.smallest_feasible is None:
         return "Nothing fits on any of these sizes."
     found = [f"Something fits from {_nodes(curve.smallest_feasible)} on."]
-    useful, sizes = len(curve.useful_sizes), sum(point.feasible for point in curve.points)
+    sizes = sum(point.feasible for point in curve.points)
+    useful = sum(point.useful for point in curve.points)
     if useful < sizes:
         found.append(f"{useful:,} of {sizes:,} sizes are useful; the others waste nodes.")
     else:
         found.append("Every size is useful.")
     if curve.knee is not None:
-        found.append(f"Beyond {_nodes(curve.knee)} a node adds less.")
+        found.append(f"The curve bends most at {_nodes(curve.knee)}.")
     return " ".join(found)
 
 

@@ -10,6 +10,7 @@ from service.console.layouts import layout_in_short
 from service.pages import render
 from solver.contingencies.documents import ActionKind, ContingencyAnswer, Course, Reduced
 
+_MOST_NAMED = 4
 _WORDS = {
     ActionKind.KEEP_WITH_SPARE: "put a spare in its place",
     ActionKind.DROP_REPLICA: "drop the replica",
@@ -41,6 +42,7 @@ def page(study_id: str, heading: str, answer: ContingencyAnswer, planned: set[st
             (failure, [_way(answer, course) for course in failure.courses])
             for failure in answer.classes
         ],
+        examples=[_example(answer, failure.failed) for failure in answer.classes],
         templates=[
             (template.nodes, None if template.plan is None else answer.plans[template.plan])
             for template in answer.templates
@@ -52,6 +54,12 @@ def page(study_id: str, heading: str, answer: ContingencyAnswer, planned: set[st
 def plan_ids(answer: ContingencyAnswer) -> set[str]:
     """The plans that the answer speaks of."""
     return {plan.plan_id for plan in answer.plans if plan.plan_id}
+
+
+def _example(answer: ContingencyAnswer, failed: list[int]) -> str:
+    names = [answer.nodes[position].name for position in failed[:_MOST_NAMED]]
+    more = len(failed) - len(names)
+    return ", ".join(names) + (f" and {more:,} more" if more else "")
 
 
 def _way(answer: ContingencyAnswer, course: Course) -> Way:

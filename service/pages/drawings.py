@@ -79,12 +79,9 @@ def _memory(shown: ShownPlan, view: View) -> Drawing:
 
 
 def _memory_over_time(shown: ShownPlan, view: View) -> Drawing:
+    device = stage_of_interest(shown, view)
     return memory_over_time(
-        shown.replay,
-        shown.plan.stages,
-        stage_of_interest(shown, view),
-        shown.plan.memory_limit_bytes or 0.0,
-        view.width,
+        shown.replay, shown.plan.stages, device, shown.limit_of(device), view.width
     )
 
 

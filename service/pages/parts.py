@@ -8,7 +8,13 @@ from urllib.parse import urlencode
 
 from service.pages.drawings import View, draw, stage_of_interest
 from service.pages.pictures.svg import Drawing
-from service.pages.pictures.timeline import Window, drawn_one_by_one, legend, whole
+from service.pages.pictures.timeline import (
+    Window,
+    detail_legend,
+    drawn_one_by_one,
+    legend,
+    whole,
+)
 from service.pages.shown import ShownPlan
 from service.replay import Replay
 
@@ -65,7 +71,8 @@ class TimelinePart:
     @cached_property
     def legend(self) -> list[tuple[str, str]]:
         """Style and words of the kinds of bars that there are."""
-        return legend(self.replay, critical=False)
+        details = detail_legend(self.replay, self.window)
+        return [*legend(self.replay, critical=False), *details]
 
     @cached_property
     def jumps(self) -> list[Jump]:

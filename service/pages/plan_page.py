@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from fastapi.responses import HTMLResponse, Response
@@ -14,17 +15,16 @@ from service.pages.pictures.layouts_considered import parts
 from service.pages.pictures.memory import PARTS
 from service.pages.raster import png
 from service.pages.shown import ShownPlan, title
+from service.pages.shown import shown as shown_of
 from service.problems import Problem
 from service.schema_examples import sample
-from solver.plan import Plan
 from solver.request import PlanRequest
 
 
 def prepare() -> None:
     """Draw a sample, so that the first reader need not wait for what is slow only once."""
     render.prepare()
-    request, plan = sample("request"), sample("plan")
-    report("sample", ShownPlan(PlanRequest.model_validate(request), Plan.model_validate(plan)))
+    report("sample", shown_of(json.dumps(sample("request")), json.dumps(sample("plan"))))
 
 
 def waiting(plan_id: str, status: str, heading: str) -> HTMLResponse:
@@ -87,7 +87,11 @@ def _everything(
         "interactive": not complete,
         "base_url": base_url,
         "breakdown_lines": LINES,
-        "memory_parts": PARTS,
+        "memory_parts": [
+            part
+            for part in PARTS
+            if any(getattr(stage.memory, part[0]) > 0 for stage in shown.plan.stages)
+        ],
         "layout_fates": parts(shown.plan.solver) if shown.plan.solver else [],
         "timeline": TimelinePart(shown, view),
         "memory": MemoryPart(shown, view),

@@ -46,6 +46,17 @@ class ShownPlan:
         """The answer in a sentence or two."""
         return words.answer(self.plan)
 
+    def limit_of(self, device: int) -> float:
+        """Usable bytes of a pipeline rank's device."""
+        own = [stage.memory_limit_bytes for stage in self.plan.stages if stage.index == device]
+        return next(filter(None, own), None) or self.plan.memory_limit_bytes or 0.0
+
+    @cached_property
+    def limit_at_peak(self) -> float:
+        """Usable bytes of the device that needs most."""
+        most = max(self.plan.stages, key=lambda stage: stage.peak_memory_bytes)
+        return self.limit_of(most.index)
+
     @cached_property
     def verdict(self) -> str:
         """Where it stands, in a word or two: ``optimal``, ``within 0.3% of optimal``."""
@@ -97,6 +108,11 @@ class ShownPlan:
     def proof(self) -> list[str]:
         """What the bound rests on."""
         return words.proof(self.plan)
+
+    @cached_property
+    def pruned(self) -> list[tuple[str, int]]:
+        """The bounds that decided against layouts, in words, and against how many."""
+        return words.pruned(self.plan)
 
     @cached_property
     def replay(self) -> Replay:

@@ -6,6 +6,13 @@ from service.console.quantities import duration, percent, size, times
 from solver.plan import Plan, Status
 
 _BEST = 1e-9
+_BOUNDS = {
+    "work": "Work: their computing and communication alone take longer",
+    "memory": "Memory: states alone, or all that cannot be recomputed, do not fit",
+    "bubble": "Bubble: with filling and draining the pipeline they take longer",
+    "cuts": "Cuts: no split that memory allows is fast enough",
+    "partition": "Partition: the program over splits was bounded below this plan's time",
+}
 
 
 def answer(plan: Plan) -> str:
@@ -63,6 +70,13 @@ def proof(plan: Plan) -> list[str]:
         " the program. The proof holds for the cost model, not for the hardware."
     )
     return found
+
+
+def pruned(plan: Plan) -> list[tuple[str, int]]:
+    """Every bound in words, with the number of layouts that it decided against, most first."""
+    by = plan.solver.pruned_by if plan.solver else {}
+    found = [(_BOUNDS.get(bound, bound), count) for bound, count in by.items() if count]
+    return sorted(found, key=lambda part: -part[1])
 
 
 def bottleneck(plan: Plan) -> str:

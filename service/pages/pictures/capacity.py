@@ -134,7 +134,7 @@ def _legend(curves: Sequence[Curve]) -> list[tuple[str, str]]:
     if any(not point.feasible for point in points):
         found.append(("nothing-fits", "Nothing fits"))
     if any(curve.knee is not None for curve in curves):
-        found.append(("knee series0", "Knee: beyond it a node adds less"))
+        found.append(("knee series0", "Knee: where the curve bends most"))
     return found
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from service.console.quantities import size
-from service.pages.pictures.svg import NARROW, WIDTH, Drawing, ticks
+from service.pages.pictures.svg import NARROW, WIDTH, Drawing, size_unit
 from solver.plan import Stage
 
 PARTS = (
@@ -17,32 +19,39 @@ PARTS = (
 )
 """Field of the stage's memory, style and name of every part, from left to right."""
 
-_LEFT, _RIGHT, _TOP = 74.0, 84.0, 26.0
+_LEFT, _RIGHT, _RIGHT_OF, _TOP = 74.0, 84.0, 140.0, 26.0
 _LIMIT_LABEL = 90.0
-_GIB = 2.0**30
 
 
 def memory(stages: list[Stage], limit: float, width: float = WIDTH) -> Drawing:
-    """One bar per device; chunks of a device share its memory."""
+    """One bar per device; chunks of a device share its memory. Where devices differ, the limit
+    steps from row to row and every row says its own.
+    """
     devices = {stage.index: stage for stage in reversed(stages)}
     chunked = any(stage.chunk is not None for stage in stages)
+    limits = {index: stage.memory_limit_bytes or limit for index, stage in devices.items()}
+    alike = len(set(limits.values())) == 1
+    limit = max(limits.values())
     most = max(limit, *(stage.peak_memory_bytes for stage in stages)) * 1.02
     row = 22.0 if len(devices) <= 16 else 12.0
     bottom = _TOP + len(devices) * row
     drawing = Drawing(
         "Memory of each stage at its peak",
-        f"The limit is {size(limit)} per device.",
+        f"The limit is {size(limit)} per device."
+        if alike
+        else f"Limits are from {size(min(limits.values()))} to {size(limit)} per device.",
         height=bottom + 6,
         width=width,
         legend=[*((style, name) for _, style, name in PARTS), ("limit", "Limit per device")],
     )
-    scale = (width - _LEFT - _RIGHT) / most
-    for tick in ticks(0, most / _GIB, 8 if width > NARROW else 3):
-        x = _LEFT + tick * _GIB * scale
+    scale = (width - _LEFT - (_RIGHT if alike else _RIGHT_OF)) / most
+    unit = size_unit(most)
+    for tick in unit.ticks(most, 8 if width > NARROW else 3):
+        x = _LEFT + tick * scale
         drawing.line(x, _TOP - 6, x, bottom, "grid")
-        if abs(tick * _GIB - limit) * scale < _LIMIT_LABEL:
+        if alike and abs(tick - limit) * scale < _LIMIT_LABEL:
             continue
-        drawing.text(x, _TOP - 11, f"{tick:g} GiB", "middle small")
+        drawing.text(x, _TOP - 11, unit.label(tick), "middle small")
     for position, index in enumerate(sorted(devices)):
         stage = devices[index]
         y = _TOP + position * row
@@ -53,14 +62,19 @@ def memory(stages: list[Stage], limit: float, width: float = WIDTH) -> Drawing:
         if row >= 14 or index % 2 == 0:
             right = _LEFT + stage.peak_memory_bytes * scale
             drawing.text(
-                max(right, _LEFT + limit * scale) + 8,
+                max(right, _LEFT + limits[index] * scale) + 8,
                 y + row / 2 + 4,
-                size(stage.peak_memory_bytes),
+                size(stage.peak_memory_bytes) + ("" if alike else f" of {size(limits[index])}"),
                 "small",
             )
-    x = _LEFT + limit * scale
-    drawing.line(x, _TOP - 6, x, bottom, "limit")
-    drawing.text(x, _TOP - 11, f"limit {size(limit)}", "middle small limit-text")
+    y = _TOP - 6
+    for value, run in groupby(limits[index] for index in sorted(devices)):
+        x, end = _LEFT + value * scale, max(y, _TOP) + row * len(list(run))
+        drawing.line(x, y, x, end, "limit")
+        y = end
+    if alike:
+        x = _LEFT + limit * scale
+        drawing.text(x, _TOP - 11, f"limit {size(limit)}", "middle small limit-text")
     return drawing
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from service.console.quantities import duration, size
-from service.pages.pictures.svg import NARROW, WIDTH, Drawing, n, ticks, time_unit
+from service.pages.pictures.svg import NARROW, WIDTH, Drawing, n, size_unit, ticks, time_unit
 from service.replay import Floats, Kind, Replay
 from solver.plan import Stage
 
 _LEFT, _RIGHT, _TOP, _HEIGHT, _BOTTOM = 74.0, 12.0, 24.0, 180.0, 26.0
 _COLUMNS, _FEW_COLUMNS = 700, 300
-_GIB = 2.0**30
 
 
 def memory_over_time(
@@ -49,9 +48,10 @@ def memory_over_time(
     def y(count: float) -> float:
         return bottom - count * up
 
-    for tick in ticks(0, most / _GIB, 5):
-        drawing.line(_LEFT, y(tick * _GIB), width - _RIGHT, y(tick * _GIB), "grid")
-        drawing.text(_LEFT - 8, y(tick * _GIB) + 4, f"{tick:g} GiB", "end small")
+    amounts = size_unit(most)
+    for tick in amounts.ticks(most, 5):
+        drawing.line(_LEFT, y(tick), width - _RIGHT, y(tick), "grid")
+        drawing.text(_LEFT - 8, y(tick) + 4, amounts.label(tick), "end small")
     unit = time_unit(replay.makespan)
     for moment in ticks(0, replay.makespan, 10 if width > NARROW else 4):
         x = _LEFT + moment * across

@@ -16,7 +16,7 @@ NARROW = 380.0
 """Width of the pictures that a phone shows instead."""
 
 _HEAD, _MARGIN, _SIGN_WIDTH = 46.0, 20.0, 6.3
-_STROKES, _DOTS = ("critical", "limit", "curve"), ("solved", "useful", "wasteful", "knee")
+_STROKES, _DOTS = ("critical", "limit", "curve"), ("solved", "useful", "wasteful")
 _VARIABLE = re.compile(r"(--[a-z-]+): ([^;]+);")
 
 
@@ -110,6 +110,8 @@ def key(style: str, x: float = 0.0, y: float = 0.0) -> str:
     first = style.split()[0]
     if first in _STROKES:
         return f"M{n(x)} {n(y + 5)}h14"
+    if first == "knee":
+        return dot(x + 7, y + 5.5, 5) + dot(x + 7, y + 5.5, 1.5)
     if first in _DOTS:
         return dot(x + 7, y + 5.5, 4)
     return cross(x + 7, y + 5.5) if first == "nothing-fits" else box(x + 1, y, 11, 10)
@@ -169,6 +171,30 @@ def time_unit(longest: float) -> TimeUnit:
         if longest >= 0.9 * unit.seconds:
             return unit
     return TimeUnit(1e-6, "µs")
+
+
+@dataclass(frozen=True)
+class SizeUnit:
+    """The unit of an axis of bytes."""
+
+    bytes: float
+    name: str
+
+    def label(self, count: float) -> str:
+        """A number of bytes in this unit."""
+        return f"{count / self.bytes:.10g} {self.name}"
+
+    def ticks(self, most: float, number: int) -> list[float]:
+        """Round numbers of this unit from none to ``most``, in bytes."""
+        return [tick * self.bytes for tick in ticks(0.0, most / self.bytes, number)]
+
+
+def size_unit(most: float) -> SizeUnit:
+    """The unit in which the largest size reads best."""
+    for power, name in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if most >= 0.9 * 2.0**power:
+            return SizeUnit(2.0**power, name)
+    return SizeUnit(1.0, "B")
 
 
 @cache

@@ -143,7 +143,12 @@ def _stage_marks(
         name = f"stage {stage.index}" if stage.chunk is None else f"{stage.index}·{stage.chunk}"
         if right - left >= 52:
             drawing.text(middle, _TOP - 24, name, "middle small")
-            drawing.text(middle, _TOP - 9, f"{count} blocks", "middle small muted")
+            drawing.text(
+                middle,
+                _TOP - 9,
+                f"{count} {'block' if count == 1 else 'blocks'}",
+                "middle small muted",
+            )
         elif middle >= free:
             drawing.text(middle, _TOP - 24, str(stage.index), "middle small")
             free = middle + 18

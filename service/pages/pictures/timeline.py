@@ -106,7 +106,10 @@ def timeline(replay: Replay, window: Window, *, critical: bool = True) -> Drawin
         f"{duration(window.start)} to {duration(window.end)} of "
         f"{duration(replay.makespan)}.",
         height=rows.y(replay.devices) + _BOTTOM,
-        legend=[*legend(replay, critical=critical), *_hidden_legend(replay, one_by_one)],
+        legend=[
+            *legend(replay, critical=critical),
+            *detail_legend(replay, window),
+        ],
     )
     _axis(drawing, rows, replay.devices)
     _devices(drawing, rows, replay)
@@ -149,10 +152,24 @@ def overview(replay: Replay, shown: Window | None = None) -> Drawing:
 
 def legend(replay: Replay, *, critical: bool) -> list[tuple[str, str]]:
     """Style and words of every kind of bar that there is."""
-    there = set(replay.bars.kind.tolist())
+    bars = replay.bars
+    there = set(bars.kind[bars.end > bars.start].tolist())
     found = [(_STYLES[kind], words) for kind, words in _NAMES.items() if kind in there]
     found.append(("stall", "Stall, sends included"))
     return [*found, ("critical", "Critical path")] if critical else found
+
+
+def detail_legend(replay: Replay, window: Window) -> list[tuple[str, str]]:
+    """Style and words of what is seen only where passes are drawn one by one."""
+    if not drawn_one_by_one(replay, window):
+        return []
+    found = []
+    if replay.virtual_stages > 1 and len(replay.bars.within(window.start, window.end)) <= _TIPS:
+        found.append(("forward chunk1", "Dimmed: every other chunk of a device"))
+    if replay.hidden.any():
+        words = "Recompute under communication, along the lower edge of its backward"
+        found.append(("recompute", words))
+    return found
 
 
 def drawn_one_by_one(replay: Replay, window: Window) -> bool:
@@ -224,12 +241,6 @@ def _passes(drawing: Drawing, rows: Rows, bars: Bars, replay: Replay) -> None:
                 _STYLES[kind],
             )
     _numbers(drawing, rows, bars, left, width)
-
-
-def _hidden_legend(replay: Replay, one_by_one: bool) -> list[tuple[str, str]]:
-    if not one_by_one or not replay.hidden.any():
-        return []
-    return [("recompute", "Recompute under communication, along the lower edge of its backward")]
 
 
 def _hidden(drawing: Drawing, rows: Rows, bars: Bars, replay: Replay) -> None:

@@ -103,3 +103,19 @@ def test_layouts_that_lost_say_by_how_much() -> None:
     assert "tensor 1" in said
     assert "ZeRO 3 18.0 s +3.4%" in said
     assert "at least 19.0 s +9%" in said
+
+
+def test_stages_on_different_devices_say_their_own_limits() -> None:
+    stages = [
+        stage.model_copy(update={"memory_limit_bytes": (38.5 if i else 79.1) * 2**30})
+        for i, stage in enumerate(STAGES)
+    ]
+    said = shown(PLAN.model_copy(update={"stages": stages}), 120)
+    assert "of 79.1" in said
+    assert "of 38.5" in said
+    for width in (80, 100):
+        lines = shown(EVALUATION.model_copy(update={"stages": stages}), width).splitlines()
+        assert max(len(line) for line in lines) <= width
+        assert "of 38.5 GiB on the device of stage" in " ".join(" ".join(lines).split())
+    alike = shown(PLAN, 120)
+    assert "of 38.5" not in alike

@@ -19,9 +19,9 @@ from tests.service.conftest import TOY
 from tests.service.pages.plans import sample_plan
 
 
-def keep(store: Store, request: PlanRequest, answer: str, status: str = "succeeded") -> str:
+def keep(store: Store, request: PlanRequest | Asked, answer: str, status: str = "succeeded") -> str:
     """Store an answer to a request; the plan's id."""
-    asked = Asked(request)
+    asked = request if isinstance(request, Asked) else Asked(request)
     now = time.time()
     with store.writing() as session:
         plans.add(session, plan_row(asked, now))

@@ -1,30 +1,51 @@
-"""Writes every page as a picture, light and dark, wide and narrow: ``python -m ... FOLDER``."""
+"""Writes every page as a picture, light and dark, wide and narrow.
+
+``python -m tests.service.pages.screenshots FOLDER [NAME ...]``; with names those pages only.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx2
 from playwright.sync_api import Browser
 
+from service.jobs.study import Study
 from service.schema_examples import example_requests, sample
 from service.store import Store
+from solver.capacity.documents import CapacityRequest
+from solver.contingencies.documents import ContingencyRequest
 from solver.request import PlanRequest
 from tests.service.conftest import TOY, asking
 from tests.service.pages.browser import browser
 from tests.service.pages.conftest import keep
 from tests.service.pages.plans import long_pipeline
 from tests.service.pages.running import running
+from tests.solver.test_overlap import asked
 
+_SPLIT_BACKWARD = {
+    "model": {"name": "llama-3.1-8b"},
+    "cluster": {"device": "H100-SXM5-80GB", "nodes": 1, "devices_per_node": 8},
+    "training": {"sequence_length": 8192, "global_batch_size": 16},
+    "layout": {
+        "tensor_parallel": 2,
+        "pipeline_parallel": 4,
+        "micro_batch_size": 1,
+        "schedule": "zb-h1",
+    },
+    "solver": {"time_limit_seconds": 10},
+}
 SCREENS = {"wide": (1280, 900), "narrow": (390, 844)}
 
 
-def main(folder: Path) -> None:
-    """Write the pictures into ``folder``."""
+def main(folder: Path, names: list[str]) -> None:
+    """Write the pictures of these pages, or of all, into ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as place,
@@ -32,9 +53,11 @@ def main(folder: Path) -> None:
         browser() as chromium,
     ):
         for name, address in _addresses(origin, Path(place)).items():
-            _shoot(chromium, folder, origin, name, address)
-        with _under_way(Path(place)) as (toy, address):
-            _shoot(chromium, folder, toy, "progress", address)
+            if not names or name in names:
+                _shoot(chromium, folder, origin, name, address)
+        if not names or "progress" in names:
+            with _under_way(Path(place)) as (toy, address):
+                _shoot(chromium, folder, toy, "progress", address)
 
 
 def _addresses(origin: str, place: Path) -> dict[str, str]:
@@ -46,6 +69,9 @@ def _addresses(origin: str, place: Path) -> dict[str, str]:
             "small": sample("request"),
             "gpt-3": example_requests()["gpt-3-175b-a100x64-s16384"],
             "infeasible": sample("request") | {"cluster": {"memory_bytes": 9e9}},
+            "split-backward": _SPLIT_BACKWARD,
+            "interleaved": _in_layout(virtual_stages=2),
+            "hidden": asked("communication").model_dump(mode="json", exclude_unset=True),
         }.items()
     }
     store = Store(f"sqlite:///{place}/plans.db")
@@ -53,20 +79,78 @@ def _addresses(origin: str, place: Path) -> dict[str, str]:
     answer = long_pipeline().plan.model_dump_json()
     plans["deep"] = keep(store, PlanRequest.model_validate(deep), answer)
     store.close()
-    return {
+    found = {
         "first": "/",
         "first-filled": f"/?like={plans['small']}",
         "plan-small": f"/plans/{plans['small']}",
         "plan-gpt-3": f"/plans/{plans['gpt-3']}",
         "plan-deep": f"/plans/{plans['deep']}",
         "plan-deep-whole": f"/plans/{plans['deep']}?from=0",
+        "plan-split-backward": f"/plans/{plans['split-backward']}",
+        "plan-interleaved": f"/plans/{plans['interleaved']}",
+        "plan-hidden": f"/plans/{plans['hidden']}",
         "infeasible": f"/plans/{plans['infeasible']}",
+        **_studies(store),
+        "batches": "/batches",
+        "batch": f"/batches/{_batch(origin)}",
         "compare": f"/compare?ids={plans['gpt-3']},{plans['small']}",
         "guides": "/guides",
         "guide": "/guides/reading-a-plan",
         "unknown": "/plans/unknown",
         "api": "/docs",
     }
+    store.close()
+    return found
+
+
+def _in_layout(**layout: object) -> dict[str, Any]:
+    """The sample in a layout with four stages."""
+    return sample("request") | {
+        "layout": {"tensor_parallel": 1, "pipeline_parallel": 4, "micro_batch_size": 1} | layout
+    }
+
+
+def _studies(store: Store) -> dict[str, str]:
+    """The samples of what schedulers ask, and a job with a curve per kind of node."""
+    curve = sample("capacity")
+    slower = curve["curves"][0] | {"device": "A100-SXM4-80GB", "knee": None}
+    slower["points"] = [
+        point | {"samples_per_second": point["samples_per_second"] * 0.4, "feasible": True}
+        for point in slower["points"]
+    ]
+    unfit = {"samples_per_second": None, "feasible": False, "useful": False}
+    slower["points"][0] = slower["points"][0] | unfit
+    slower["smallest_feasible"] = 2
+    two = curve | {"curves": [curve["curves"][0], slower]}
+    jobs = CapacityRequest.model_validate(sample("capacity_request"))
+    failing = ContingencyRequest.model_validate(sample("contingency_request"))
+    one_id = keep(store, Study(jobs.job, "capacity", jobs), json.dumps(curve))
+    again = jobs.model_copy(update={"relative_gap": 0.02})
+    two_id = keep(store, Study(again.job, "capacity", again), json.dumps(two))
+    answer = json.dumps(sample("contingency"))
+    failing_id = keep(store, Study(failing.job, "contingency", failing), answer)
+    return {
+        "capacity-list": "/capacity",
+        "capacity": f"/capacity/{one_id}",
+        "capacity-two": f"/capacity/{two_id}",
+        "contingencies": f"/contingencies/{failing_id}",
+    }
+
+
+def _batch(origin: str) -> str:
+    """A batch of two cases, one of which is not as expected."""
+    cases = [
+        {"name": "as asked", "request": sample("request")},
+        {
+            "name": "faster",
+            "request": sample("request"),
+            "expectations": {"max_iteration_seconds": 0.1},
+        },
+    ]
+    headers = {"Prefer": "wait=60"}
+    body = {"name": "nightly", "cases": cases}
+    asked_for = httpx2.post(f"{origin}/v1/batches", json=body, headers=headers, timeout=120)
+    return str(asked_for.json()["id"])
 
 
 @contextmanager
@@ -75,9 +159,9 @@ def _under_way(place: Path) -> Iterator[tuple[str, str]]:
     toy = place / "toy"
     toy.mkdir()
     with running(toy, TOY) as origin:
-        asked = httpx2.post(f"{origin}/v1/plans", json=asking("sleep-300")).json()["id"]
-        yield origin, f"/plans/{asked}"
-        httpx2.delete(f"{origin}/v1/plans/{asked}")
+        lasting = httpx2.post(f"{origin}/v1/plans", json=asking("sleep-300")).json()["id"]
+        yield origin, f"/plans/{lasting}"
+        httpx2.delete(f"{origin}/v1/plans/{lasting}")
 
 
 def _shoot(chromium: Browser, folder: Path, origin: str, name: str, address: str) -> None:
@@ -88,10 +172,10 @@ def _shoot(chromium: Browser, folder: Path, origin: str, name: str, address: str
             )
             page = context.new_page()
             page.goto(origin + address)
-            page.wait_for_timeout(1500)
+            page.wait_for_timeout(800)
             page.screenshot(path=folder / f"{name}-{screen}-{scheme}.png", full_page=True)
             context.close()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "screenshots"))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "screenshots"), sys.argv[2:])

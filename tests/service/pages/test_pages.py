@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
+from service.app import create_app
 from service.pages import plan_page
 from service.pages.shown import ShownPlan
 from service.schema_examples import sample
+from service.settings import Settings
 from service.store import Store
 from solver.plan import Choice, Export, Price, Restriction, TradeOff
 from solver.request import PlanRequest
-from tests.service.conftest import asking
+from tests.service.conftest import TOY, asking
 from tests.service.pages.conftest import keep
 from tests.service.pages.plans import sample_plan
 
@@ -175,8 +178,31 @@ def test_prices_choices_and_time_against_memory_are_shown() -> None:
     found = {"explanation": explained, "choices": [choice], "trade_off": [less]}
     more = ShownPlan(shown.request, shown.plan.model_copy(update=found))
     text = plan_page.report("x", more)
+    assert text.count("one recipe for all") == 1
     for said in ("one recipe for all", "+3.1%", "zero stage", "4.2%", "18.6 GiB"):
         assert said in text
+
+
+def test_the_proof_says_which_bound_decided_against_how_many_layouts() -> None:
+    shown = sample_plan()
+    assert shown.plan.solver is not None
+    report = shown.plan.solver.model_copy(
+        update={"layouts_considered": 40, "pruned_by": {"work": 0, "memory": 9, "bubble": 30}}
+    )
+    found = ShownPlan(shown.request, shown.plan.model_copy(update={"solver": report}))
+    assert [count for _, count in found.pruned] == [30, 9]
+    text = plan_page.report("x", found)
+    assert "Bubble: " in text
+    assert "75%" in text
+    assert "Work: " not in text
+
+
+def test_the_store_is_open_before_the_first_reader_comes(tmp_path: Path) -> None:
+    settings = Settings(
+        database_url=f"sqlite:///{tmp_path}/plans.db", planner=TOY, solver_processes=1
+    )
+    with TestClient(create_app(settings)) as fresh:
+        assert fresh.app.state.store.engine.pool.checkedin() > 0  # type: ignore[attr-defined]
 
 
 def test_a_picture_that_there_is_not_is_not_found(client: TestClient, plan_ids: list[str]) -> None:

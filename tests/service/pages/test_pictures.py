@@ -8,7 +8,9 @@ from xml.etree import ElementTree
 import pytest
 
 from service.pages.drawings import PICTURES, View, draw
-from service.pages.pictures.svg import NARROW, WIDTH, ticks
+from service.pages.parts import TimelinePart
+from service.pages.pictures.memory import memory
+from service.pages.pictures.svg import NARROW, WIDTH, size_unit, ticks
 from service.pages.pictures.tensors import columns
 from service.pages.pictures.timeline import (
     MOST_BARS,
@@ -60,6 +62,8 @@ def test_hidden_recompute_is_drawn_below_its_backward_and_named() -> None:
     strips = re.findall(r'<path class="recompute" d="([^"]*)"', drawn.inline())
     hiding = sum(stage.hidden_recompute_seconds > 0 for stage in hides.plan.stages)
     assert strips[-1].count("M") == 6 * hiding > 0
+    on_the_page = TimelinePart(hides, View()).legend
+    assert any("under communication" in words for _, words in on_the_page)
     plain = draw("timeline", SMALL, View())
     assert not any("under communication" in words for _, words in plain.legend)
 
@@ -145,3 +149,37 @@ def test_ticks_are_round_and_within() -> None:
         assert 2 <= len(found) <= 11
         assert low <= found[0] + 1e-9
         assert found[-1] <= high * (1 + 1e-9)
+
+
+def test_dimmed_chunks_are_in_the_legend_where_they_are_dimmed() -> None:
+    chunked = long_pipeline(devices=4, micro_batches=8, chunks=2)
+    assert any("Dimmed" in words for _, words in draw("timeline", chunked, View()).legend)
+    assert "chunk1" in draw("timeline", chunked, View()).inline()
+    for shown in (SMALL, long_pipeline(devices=16, micro_batches=512, chunks=2)):
+        drawn = draw("timeline", shown, View(start=0.0))
+        assert not any("Dimmed" in words for _, words in drawn.legend)
+        assert "chunk1" not in drawn.inline()
+
+
+def test_every_stage_is_drawn_against_the_limit_of_its_own_device() -> None:
+    stages = [
+        stage.model_copy(update={"memory_limit_bytes": gib * 2.0**30})
+        for stage, gib in zip(SMALL.plan.stages, (79, 38), strict=True)
+    ]
+    drawn = memory(stages, 38 * 2.0**30).inline()
+    assert "of 79.0 GiB" in drawn
+    assert "of 38.0 GiB" in drawn
+    assert drawn.count('class="limit"') == 2
+    alike = draw("memory", SMALL, View()).inline()
+    assert alike.count('class="limit"') == 1
+    assert "limit 21.4 GiB" in alike
+
+
+def test_sizes_are_in_the_unit_that_reads_best() -> None:
+    assert size_unit(24.0).label(20.0) == "20 B"
+    assert size_unit(3 * 2.0**30).label(2.0**30) == "1 GiB"
+    for most in (28.0, 1e5, 3e8, 1e12):
+        places = size_unit(most).ticks(most, 5)
+        assert 2 <= len(places) <= 6
+        assert places[0] == 0.0
+        assert places[-1] <= most
