@@ -10,7 +10,15 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import Discriminator, Field, JsonValue, Tag, field_validator, model_validator
+from pydantic import (
+    Discriminator,
+    Field,
+    JsonValue,
+    PlainSerializer,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
 from solver.calibrations import Calibration
 from solver.strict import Name, Strict
@@ -468,3 +476,7 @@ def canonical(request: PlanRequest) -> dict[str, Any]:
     """
     flags = request.model.megatron_args is not None
     return request.model_dump(mode="json", exclude_unset=flags)
+
+
+Job = Annotated[PlanRequest, PlainSerializer(canonical, dict[str, Any], when_used="json")]
+"""A plan's request within another request, which is stored and identified as by ``canonical``."""

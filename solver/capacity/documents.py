@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from solver.plan import Answer, LayoutAnswer
-from solver.request import Count, PlanRequest
+from solver.request import Count, Job
 from solver.strict import Name, Strict
 
 MOST_SIZES = 4096
@@ -58,7 +58,7 @@ class Spread(Strict):
 class CapacityRequest(Strict):
     """A job, and the allocations that it might be given."""
 
-    job: PlanRequest = Field(
+    job: Job = Field(
         description="The job; its cluster's node count is replaced by those of `nodes`."
     )
     nodes: NodeRange = Field(description="The node counts.")

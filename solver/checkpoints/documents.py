@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from solver.plan import Answer, Plan
-from solver.request import PlanRequest, Seconds
+from solver.request import Job, Seconds
 from solver.strict import Strict
 from solver.transitions.documents import RESTART_SECONDS, Rate
 
@@ -41,7 +41,7 @@ class CheckpointTerms(Strict):
 class CheckpointRequest(Strict):
     """A plan, its request, and the terms."""
 
-    job: PlanRequest = Field(description="The plan's request.")
+    job: Job = Field(description="The plan's request.")
     plan: Plan = Field(description="The plan as it was answered.")
     terms: CheckpointTerms = Field(description="Where checkpoints go and how often devices fail.")
 

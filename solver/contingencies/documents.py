@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from solver.plan import Answer, LayoutAnswer
-from solver.request import Count, PlanRequest, Seconds
+from solver.request import Count, Job, Seconds
 from solver.strict import Strict
 from solver.transitions.documents import RESTART_SECONDS, NodeName, Rate
 
@@ -38,7 +38,7 @@ class RunningNode(Strict):
 class ContingencyRequest(Strict):
     """A running plan, its nodes, and what failures cost."""
 
-    job: PlanRequest = Field(description="The plan's request with its whole layout filled.")
+    job: Job = Field(description="The plan's request with its whole layout filled.")
     nodes: list[RunningNode] = Field(
         default_factory=list,
         max_length=4096,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from solver.plan import Answer, Plan
-from solver.request import PlanRequest
+from solver.request import Job
 from solver.strict import Name, Strict
 
 Measurement = Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)]
@@ -18,7 +18,7 @@ Band = tuple[float, float]
 class ExpectedRequest(Strict):
     """A plan and its request."""
 
-    job: PlanRequest = Field(description="The plan's request.")
+    job: Job = Field(description="The plan's request.")
     plan: Plan = Field(description="The plan as it was answered.")
 
 
@@ -130,7 +130,7 @@ class Observations(Strict):
 class ObservedRequest(Strict):
     """A plan, its request, and what was measured."""
 
-    job: PlanRequest = Field(description="The plan's request.")
+    job: Job = Field(description="The plan's request.")
     plan: Plan = Field(description="The plan as it was answered.")
     measured: Observations = Field(description="What was measured.")
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from pydantic import Field, field_serializer
+from pydantic import Field
 
 from solver.plan import Answer, Evaluation, Plan
-from solver.request import PlanRequest, canonical
+from solver.request import Job
 from solver.strict import Name, Strict
 
 
@@ -15,14 +13,9 @@ class ImportStudy(Strict):
     """Today's run, and the same question with split and recompute open."""
 
     framework: Name = Field(description="The framework that runs it.")
-    today: PlanRequest = Field(description="What the configuration says, to be evaluated.")
-    job: PlanRequest = Field(description="The same, its split and recompute open, to be planned.")
+    today: Job = Field(description="What the configuration says, to be evaluated.")
+    job: Job = Field(description="The same, its split and recompute open, to be planned.")
     time_limit_seconds: float = Field(description="For all of it.")
-
-    @field_serializer("today", "job")
-    def _as_asked(self, request: PlanRequest) -> dict[str, Any]:
-        """Flags fill what was left out, so that it stays out."""
-        return canonical(request)
 
 
 class ImportAnswer(Answer):

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from solver.plan import Answer
-from solver.request import PlanRequest
+from solver.request import Job
 from solver.strict import Name, Strict
 
 NodeName = Annotated[str, Field(min_length=1, max_length=253)]
@@ -27,7 +27,7 @@ class FreeNode(Strict):
 class PlacementRequest(Strict):
     """A plan by its request with the layout filled, and the nodes that are free."""
 
-    job: PlanRequest = Field(
+    job: Job = Field(
         description="The plan's request; its layout gives tensor, pipeline and data parallel."
     )
     nodes: list[FreeNode] = Field(

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from pydantic import Field, field_serializer
+from pydantic import Field
 
 from solver.plan import Answer, Evaluation, Export, Plan
-from solver.request import PlanRequest, canonical
+from solver.request import Job
 from solver.strict import Name, Strict
 
 
 class ProjectionRequest(Strict):
     """A plan, what it answers, and the framework that is to run it."""
 
-    job: PlanRequest = Field(description="What the plan answers.")
+    job: Job = Field(description="What the plan answers.")
     plan: Plan = Field(description="A plan that succeeded.")
     framework: Name = Field(description="The framework's name.")
-
-    @field_serializer("job")
-    def _as_asked(self, request: PlanRequest) -> dict[str, Any]:
-        """Flags fill what was left out, so that it stays out."""
-        return canonical(request)
 
 
 class Figures(Answer):

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from solver.plan import Answer
-from solver.request import Count, PlanRequest, Seconds
+from solver.request import Count, Job, Seconds
 from solver.strict import Strict
 
 NodeName = Annotated[str, Field(min_length=1, max_length=253)]
@@ -51,7 +51,7 @@ class PlanOnNodes(Strict):
 class TransitionRequest(Strict):
     """From one plan on some nodes to another on others."""
 
-    job: PlanRequest = Field(description="Model, training run, and the kind of node.")
+    job: Job = Field(description="Model, training run, and the kind of node.")
     before: PlanOnNodes = Field(description="What runs, or ran until some nodes failed.")
     after: PlanOnNodes = Field(description="What is to run; its nodes are put in the best order.")
     lost: list[NodeName] = Field(
