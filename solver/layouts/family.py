@@ -128,6 +128,10 @@ class Listed(Family):
         """The member as it is."""
         return (self.member(position),)
 
+    def counts(self) -> Index:
+        """One each."""
+        return np.ones(len(self), dtype=np.int64)
+
 
 def listed(layouts: Sequence[Layout], micro_batches: Sequence[int]) -> tuple[Family, ...]:
     """A family for every one of these layouts, with its number of micro-batches."""
