@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fastapi.responses import HTMLResponse
 
 from service.pages import render
-from service.pages.make_page import Recent
 from service.problems import Problem
+from service.store.tables import PlanRow
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,10 @@ CONTINGENCY = StudyKind(
 )
 
 
-def listing(kind: StudyKind, rows: list[Recent]) -> HTMLResponse:
-    """The latest questions of a kind."""
-    return render.page("studies.html", kind=kind, rows=rows)
+def listing(kind: StudyKind, rows: Sequence[PlanRow]) -> HTMLResponse:
+    """The latest questions of a kind; a job is called by its model and device, of any number."""
+    titles = [f"{row.model} on {row.device}" if row.device else row.model for row in rows]
+    return render.page("studies.html", kind=kind, rows=list(zip(rows, titles, strict=True)))
 
 
 def unanswered(

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Request, Response
 from service import titles
 from service.access.shelf import Shelf
 from service.context import shelf_of
-from service.pages import capacity_page, contingency_page, make_page, study_page
+from service.pages import capacity_page, contingency_page, study_page
 from service.pages.page_route import PageRoute
 from service.pages.pictures.capacity import capacity
 from service.pages.raster import png
@@ -93,8 +93,7 @@ async def contingency(study_id: StudyId, request: Request) -> Response:
 
 
 def _listing(kind: StudyKind, shelf: Shelf) -> Response:
-    rows = shelf.page(_LATEST, kind=kind.kind)
-    return study_page.listing(kind, [make_page.recent(row) for row in rows])
+    return study_page.listing(kind, shelf.page(_LATEST, kind=kind.kind))
 
 
 def _find(shelf: Shelf, kind: StudyKind, study_id: str) -> tuple[StoredPlan, str]:

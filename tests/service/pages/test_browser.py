@@ -282,6 +282,7 @@ def test_pages_are_accessible(
     chromium: Browser, origin: str, plan_ids: list[str], scheme: str
 ) -> None:
     addresses = ["/", f"/plans/{plan_ids[0]}", f"/compare?ids={','.join(plan_ids)}", "/guides/ci"]
+    addresses += ["/capacity", "/contingencies", "/batches"]
     with watched(chromium, origin, color_scheme=scheme) as reader:
         for address in addresses:
             reader.go(address)
