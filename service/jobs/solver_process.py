@@ -91,7 +91,7 @@ def _served(
         if message["call"] in ("part", "gather"):
             return _of_parts(planner, message["call"], message["request"], report)
         if message["call"] not in _PLANNER_CALLS:
-            return _studied(message["call"], message["request"], report)
+            return _studied(planner, message["call"], message["request"], report)
         request = PlanRequest.model_validate(message["request"])
         match message["call"]:
             case "plan":
@@ -146,15 +146,21 @@ def _of_parts(
     return {"answer": answer.model_dump_json(), "status": "succeeded"}
 
 
-def _studied(call: str, request: Any, report: Callable[[Any], None]) -> dict[str, Any]:
-    """What schedulers ask: ``capacity``, ``placement`` and the like, or the check of one."""
+def _studied(
+    planner: Planner, call: str, request: Any, report: Callable[[Any], None]
+) -> dict[str, Any]:
+    """What schedulers ask: ``capacity``, ``placement`` and the like, or the check of one.
+
+    A planner may have a ``study`` of its own; usually it is that of ``solver.fleet``.
+    """
     from solver import fleet
 
     kind = call.removeprefix("check-")
     if kind != call:
         fleet.check(kind, request)
         return {"answer": ""}
-    answer = fleet.study(kind, request, report)
+    study = getattr(planner, "study", fleet.study)
+    answer = study(kind, request, report)
     return {"answer": answer.model_dump_json(), "status": getattr(answer, "status", None)}
 
 

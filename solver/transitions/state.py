@@ -43,6 +43,12 @@ class Layers:
         """
         count = plan.pipeline_parallel * plan.virtual_stages
         sizes = plan.stages
+        if count > len(self.parameters):
+            raise BadRequest(
+                f"{count:,} stages are more than the model's {len(self.parameters)} blocks.",
+                field=f"{field}.pipeline_parallel",
+                hint="Copy pipeline_parallel and virtual_stages from the plan.",
+            )
         if sizes is None:
             sizes = [len(part) for part in np.array_split(np.arange(len(self.parameters)), count)]
         if len(sizes) != count or sum(sizes) != len(self.parameters):

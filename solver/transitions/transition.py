@@ -105,17 +105,30 @@ def transition(
         BadRequest: Too few nodes are named for a layout, or stages do not fit the model.
     """
     facts = known or situation(request.job)
-    _check(request.before, facts.devices_per_node, "before")
+    _check(request.before, facts, "before")
     if need is not None:
         shares, parts = need
         held = _Held(request, facts, parts, shares)
         return held.answer(list(range(len(shares))))
-    _check(request.after, facts.devices_per_node, "after")
+    _check(request.after, facts, "after")
     held = _Held(request, facts, parts_for(request.before, request.after))
     return held.answer(held.assigned())
 
 
-def _check(plan: PlanOnNodes, per_node: int, field: str) -> None:
+MOST_SHARES = 2**20
+"""Shares of stages on devices up to which a plan's state is followed."""
+
+
+def _check(plan: PlanOnNodes, facts: Situation, field: str) -> None:
+    facts.layers.of_stages(plan, field)
+    if plan.devices * plan.virtual_stages > MOST_SHARES:
+        raise BadRequest(
+            f"{plan.devices:,} devices with {plan.virtual_stages} chunks each are more than a "
+            "transition is worked out for.",
+            field=f"{field}.data_parallel",
+            hint=f"Ask for at most {MOST_SHARES:,} chunks on devices in all.",
+        )
+    per_node = facts.devices_per_node
     needed = -(-plan.devices // per_node)
     if len(plan.nodes) < needed or (field == "before" and len(plan.nodes) > needed):
         raise BadRequest(

@@ -15,14 +15,15 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from service.app import create_app
 from service.settings import Settings
-from tests.service.conftest import TOY
+
+PLANNER = "tests.service.contract_planner"
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("contract")
     app = create_app(
-        Settings(database_url=f"sqlite:///{folder}/a.db", planner=TOY, max_wait_seconds=1)
+        Settings(database_url=f"sqlite:///{folder}/a.db", planner=PLANNER, max_wait_seconds=1)
     )
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)

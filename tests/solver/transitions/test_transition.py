@@ -162,3 +162,17 @@ def test_stretches_are_sets_of_parts(
 
 def _parts(stretches: list[tuple[int, int]]) -> set[int]:
     return {part for low, high in stretches for part in range(low, high)}
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"virtual_stages": 10**6}, "before.pipeline_parallel"),
+        ({"data_parallel": 10**6}, "before.data_parallel"),
+    ],
+)
+def test_a_plan_beyond_all_measure_is_refused_at_once(fields: dict[str, int], field: str) -> None:
+    small = plan(2, 2, 2, "abcd")
+    with pytest.raises(BadRequest) as refusal:
+        transition(asked(small | fields, small))
+    assert refusal.value.field == field
