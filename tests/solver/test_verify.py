@@ -173,7 +173,7 @@ def test_every_plan_is_checked_before_it_is_given(monkeypatch: pytest.MonkeyPatc
     def refuse(*_: object) -> None:
         raise SolverFailed("not today")
 
-    monkeypatch.setattr("solver.planner.verify", refuse)
+    monkeypatch.setattr("solver.finished.verify", refuse)
     for door in (plan, evaluate):
         with pytest.raises(SolverFailed, match="not today"):
             door(hand(42.0))
