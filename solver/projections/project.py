@@ -74,8 +74,6 @@ def _runnable(
 ) -> tuple[PlanRequest, Question, Layout, list[str]]:
     """The request of the plan's own layout, changed as far as the framework refuses it."""
     said = layout.model_dump(exclude_none=True)
-    if said["sharding_group"] == layout.data_parallel * layout.context_parallel:
-        del said["sharding_group"]  # all replicas, as where it is left open
     names = _OF_A_PROFILE if job.model.profile is not None else tuple(LayoutRequest.model_fields)
     fields = {name: said[name] for name in names if name in said}
     changes: list[str] = []
