@@ -81,13 +81,18 @@ class FanOut:
 
         Parts without an answer or a job get one.
         """
-        try:
-            with self._store.writing() as session:
-                found = self._answered(session)
-                waiting = self._admit(session, found)
-                told = [jobs.progress_of(session, part) for part in self._requests]
-        except IntegrityError:  # another worker has just done the same
-            return {}, []
+        with self._store.reading() as session:
+            found = self._answered(session)
+            open_ones = [part for part in self._requests if part not in found]
+            told = [jobs.progress_of(session, part) for part in open_ones]
+            waiting = self._waiting(session, open_ones)
+            idle = [part for part in open_ones if jobs.in_flight(session, part) is None]
+        if idle:
+            try:
+                with self._store.writing() as session:
+                    waiting += self._admit(session, idle)
+            except IntegrityError:  # another worker has just done the same
+                return found, []
         on_progress(_together([json.loads(text) for text in told if text]))
         return found, waiting
 
@@ -101,23 +106,29 @@ class FanOut:
                 raise ProblemError(Problem.model_validate_json(stored.problem))
         return found
 
-    def _admit(self, session: Session, found: dict[str, str]) -> list[tuple[int, int]]:
+    def _waiting(self, session: Session, parts: Sequence[str]) -> list[tuple[int, int]]:
+        """Jobs that are queued, or whose workers have fallen silent."""
+        silent_since = time.time() - self._silence
+        priority = jobs.priority_of(session, self._claim.job_id)
+        taken = [jobs.may_be_taken(session, part, silent_since) for part in parts]
+        return [(job_id, priority) for job_id in taken if job_id is not None]
+
+    def _admit(self, session: Session, parts: Sequence[str]) -> list[tuple[int, int]]:
+        """Queue parts that have neither an answer nor a job."""
         now, priority = time.time(), jobs.priority_of(session, self._claim.job_id)
-        silent_since = now - self._silence
-        waiting = []
-        for part, request in self._requests.items():
-            if part in found:
-                continue
-            job_id = jobs.may_be_taken(session, part, silent_since)
-            if job_id is None and jobs.in_flight(session, part) is None:
-                if plans.find(session, part) is None:
-                    plans.add(session, self._row(part, request, now))
-                else:
-                    plans.set_status(session, part, "queued")
-                job_id = jobs.add(session, part, priority, None, now, trace_parent=traces.current())
-            if job_id is not None:
-                waiting.append((job_id, priority))
-        return waiting
+        admitted = []
+        for part in parts:
+            stored = plans.find(session, part)
+            if stored is not None and stored.answer is not None:
+                continue  # answered since it was looked at
+            if stored is None:
+                plans.add(session, self._row(part, self._requests[part], now))
+            else:
+                plans.set_status(session, part, "queued")
+            asked_in = traces.current()
+            job_id = jobs.add(session, part, priority, None, now, trace_parent=asked_in)
+            admitted.append((job_id, priority))
+        return admitted
 
     def _row(self, part: str, request: str, now: float) -> PlanRow:
         return PlanRow(
