@@ -54,7 +54,15 @@ def compare(plans: Sequence[ShownPlan]) -> list[Group]:
 
 def _results(plans: Sequence[ShownPlan]) -> list[Line]:
     lines = [
-        _ranked("Iteration", plans, lambda p: p.plan.iteration_seconds, duration, min),
+        _ranked(
+            "Iteration",
+            plans,
+            lambda p: p.plan.iteration_seconds,
+            duration,
+            min,
+            more="slower",
+            less="faster",
+        ),
         _ranked(
             "Tokens a second per device",
             plans,
@@ -89,6 +97,8 @@ def _ranked(
     best: Callable[[list[float]], float] | None,
     *,
     changes: bool = True,
+    more: str = "more",
+    less: str = "less",
 ) -> Line:
     values = [read(shown) for shown in plans]
     known = [value for value in values if value is not None]
@@ -97,7 +107,9 @@ def _ranked(
     differs = len(set(texts)) > 1
     first = values[0]
     against_first = [
-        "" if not (changes and value and first) or value == first else _change(value / first - 1.0)
+        ""
+        if not (changes and value and first) or value == first
+        else _change(value / first, more, less)
         for value in values
     ]
     return Line(
@@ -145,11 +157,12 @@ def _spoken(name: str) -> str:
     return name.replace("_", " ").capitalize()
 
 
-def _change(share: float) -> str:
-    """``+12%`` or ``×3.4``: small differences as shares, large ones as multiples."""
-    if share >= 1.0:
-        return f"×{share + 1.0:.3g}"
-    return words.change(share)
+def _change(ratio: float, more: str, less: str) -> str:
+    """``+12%`` or ``248× less``: small differences as shares, large ones as multiples."""
+    if 0.5 < ratio < 2.0:
+        return words.change(ratio - 1.0)
+    multiple, word = (ratio, more) if ratio > 1.0 else (1.0 / ratio, less)
+    return f"{multiple:.2g}× {word}" if multiple < 10 else f"{multiple:,.0f}× {word}"
 
 
 def _time(seconds: float) -> str:

@@ -8,9 +8,11 @@ from functools import cached_property, lru_cache
 from service import titles
 from service.console.layouts import layout_in_full
 from service.console.recipes import Recipes
-from service.pages import words
+from service.pages import summary, words
 from service.pages.asked import as_asked
+from service.pages.choices import Value, choices
 from service.pages.lost import Lost, lost
+from service.pages.summary import Fact
 from service.replay import Replay, replay
 from solver.plan import Plan
 from solver.request import PlanRequest
@@ -71,7 +73,7 @@ class ShownPlan:
             "baselines": bool(plan.baselines),
             "alternatives": bool(plan.alternatives),
             "help": plan.explanation is not None,
-            "proof": bool(self.proof),
+            "proof": bool(self.certificate),
         }
         return [(part, name) for part, name in _CONTENTS if there.get(part, True)]
 
@@ -94,6 +96,11 @@ class ShownPlan:
         return [lost(other, self.plan) for other in self.plan.alternatives]
 
     @cached_property
+    def choices(self) -> dict[str, list[Value]]:
+        """What each value of an open field would cost."""
+        return choices(self.plan)
+
+    @cached_property
     def nearest(self) -> str:
         """The layout that comes nearest to fitting, where none does."""
         lack = self.plan.shortfall
@@ -105,9 +112,24 @@ class ShownPlan:
         return words.bottleneck(self.plan)
 
     @cached_property
-    def proof(self) -> list[str]:
-        """What the bound rests on."""
-        return words.proof(self.plan)
+    def what_it_is(self) -> list[str]:
+        """How the model is cut and what is recomputed."""
+        return summary.what_it_is(self.plan)
+
+    @cached_property
+    def why_it_is_good(self) -> list[Fact]:
+        """What it gains over what else could be done."""
+        return summary.why_it_is_good(self.plan)
+
+    @cached_property
+    def how_sure(self) -> list[Fact]:
+        """What is proved of it, and how far its time can be trusted."""
+        return summary.how_sure(self.plan)
+
+    @cached_property
+    def certificate(self) -> list[tuple[str, str]]:
+        """What is proved, and what that rests on."""
+        return words.certificate(self.plan)
 
     @cached_property
     def pruned(self) -> list[tuple[str, int]]:

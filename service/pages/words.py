@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.console.quantities import duration, percent, size, times
-from solver.plan import Plan, Status
+from solver.plan import Plan, SolverReport, Status
 
 _BEST = 1e-9
 _BOUNDS = {
@@ -11,7 +11,7 @@ _BOUNDS = {
     "memory": "Memory: states alone, or all that cannot be recomputed, do not fit",
     "bubble": "Bubble: with filling and draining the pipeline they take longer",
     "cuts": "Cuts: no split that memory allows is fast enough",
-    "partition": "Partition: the program over splits was bounded below this plan's time",
+    "partition": "Partition: the program over splits proved that none is faster",
 }
 
 
@@ -51,25 +51,37 @@ def infeasible(plan: Plan) -> str:
     )
 
 
-def proof(plan: Plan) -> list[str]:
-    """What the bound says and what it rests on, a sentence each."""
+def certificate(plan: Plan) -> list[tuple[str, str]]:
+    """What is proved, what that rests on and how it was checked: a term and a sentence each."""
     report, lower = plan.solver, plan.lower_bound_seconds
     if report is None or lower is None or plan.iteration_seconds is None:
         return []
-    found: list[str] = []
-    if report.engine == "bounds":
-        found.append("A bound alone proves it: no program had to be solved for the split.")
-    else:
-        found.append(
-            f"The split into stages is a mixed-integer program ({report.engine}) whose rows are"
-            f" paths through the schedule: {report.rows:,} rows after {report.rounds:,} rounds of"
-            " solving and simulating. Every path is a lower bound for every plan."
-        )
-    found.append(
-        "Time and memory were derived once more by a simulator and a sweep that share no code with"
-        " the program. The proof holds for the cost model, not for the hardware."
+    layouts = report.layouts_considered
+    space = (
+        "every split into stages and every recompute of the one layout asked for"
+        if layouts == 1
+        else f"{layouts:,} legal layouts, with every split into stages and every recompute of each"
     )
-    return found
+    return [
+        ("Claim", f"No plan in the space asked for takes less than {duration(lower)}."),
+        ("Space", f"{space[0].upper()}{space[1:]}."),
+        ("Rests on", _rests_on(report)),
+        (
+            "Checked",
+            "A simulator and a sweep of memory that share no code with the search derived time and"
+            " memory once more, and agreed.",
+        ),
+        (
+            "Limits",
+            "The proof is about the cost model."
+            + (
+                " How far that can be trusted is the band of real iterations above."
+                if plan.iteration_seconds_band
+                else " It takes the costs as they were given."
+            ),
+        ),
+        ("Made by", f"Solver version {report.version}, in {duration(report.seconds)}."),
+    ]
 
 
 def pruned(plan: Plan) -> list[tuple[str, int]]:
@@ -104,6 +116,20 @@ def change(share: float) -> str:
 def gap(share: float) -> str:
     """A proved gap; what is within the arithmetic's own error is none."""
     return "0%" if share <= _BEST else percent(share)
+
+
+def _rests_on(report: SolverReport) -> str:
+    if report.engine == "bounds":
+        return (
+            "A bound alone: the least time of any path through the schedule is already that of"
+            " this plan, so no program had to be solved and no row had to be added."
+        )
+    return (
+        f"A mixed-integer program over the split ({report.engine}) whose rows are paths through the"
+        f" schedule: {report.rows:,} {'row' if report.rows == 1 else 'rows'} were added in"
+        f" {report.rounds:,} {'round' if report.rounds == 1 else 'rounds'} of solving and"
+        " simulating. Every path is a lower bound for every plan."
+    )
 
 
 def _proved(plan: Plan) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from service.console.layouts import layout_in_short
 from service.console.quantities import duration, percent
-from service.pages.pictures.svg import NARROW, WIDTH, Drawing, dot, n, ticks, time_unit
+from service.pages.pictures.svg import NARROW, WIDTH, Drawing, arrow, dot, ticks, time_unit
 from solver.plan import Alternative, LayoutAnswer
 
 _ROW, _TOP, _RIGHT = 24.0, 26.0, 70.0
+_LINE = 13.0
+_MOST_LETTERS = 56
 _RADIUS = 5.0
+_SAME = 5e-6
 
 
 def alternatives(
@@ -19,7 +22,10 @@ def alternatives(
     The axis does not begin at zero: it shows differences.
     """
     beside = width > NARROW
-    left, row = (340.0, _ROW) if beside else (12.0, 40.0)
+    names = [_lines(layout_in_short(layout, chosen)) for layout in _layouts(others, chosen)]
+    lines = max(len(name) for name in names)
+    left, row = (360.0, _ROW) if beside else (12.0, 40.0)
+    row += (lines - 1) * _LINE
     bottom = _TOP + (len(others) + 1) * row
     drawing = Drawing(
         "Layouts that did not win",
@@ -28,9 +34,8 @@ def alternatives(
         height=bottom + 6,
         width=width,
         legend=[
-            ("ours", "This plan"),
-            ("solved", "Dot: its best plan"),
-            ("only-bound", "Open arrow: at least; its bound alone decided against it"),
+            ("solved", "Its best plan"),
+            ("only-bound", "At least: its bound alone decided against it"),
         ],
     )
     slowest = max(ours, *(_seconds(other) for other in others))
@@ -46,29 +51,44 @@ def alternatives(
         drawing.text(x(moment), _TOP - 11, f"{unit.label(moment)} {unit.name}", "middle small")
     drawing.line(x(ours), _TOP - 6, x(ours), bottom, "axis")
     for position, other in enumerate([None, *others]):
-        y = _TOP + position * row + row - 12
+        y = _TOP + position * row + (row / 2 if beside else row - 12)
         seconds = ours if other is None else _seconds(other)
-        name = layout_in_short(chosen if other is None else other.layout, chosen)
         strong = " strong" if other is None else ""
-        if beside:
-            drawing.text(left - 12, y + 4, name, f"end small{strong}")
-        else:
-            drawing.text(left, y - 10, name, f"small{strong}")
+        name = names[position]
+        first = y + 4 - (len(name) - 1) * _LINE / 2 if beside else y + 3 - len(name) * _LINE
+        for number, line in enumerate(name):
+            where = (left - 12, "end small") if beside else (left, "small halo")
+            drawing.text(where[0], first + number * _LINE, line, f"{where[1]}{strong}")
         drawing.line(x(ours), y, x(seconds), y, "axis")
         if other is None or other.iteration_seconds is not None:
             drawing.path(dot(x(seconds), y, _RADIUS), "ours" if other is None else "solved")
         else:
-            drawing.path(_arrow(x(seconds), y), "only-bound")
-        said = f"this plan: {duration(ours)}" if other is None else f"+{percent(other.slower)}"
-        drawing.text(x(seconds) + 12, y + 4, said, "small")
+            drawing.path(arrow(x(seconds), y, _RADIUS), "only-bound")
+        drawing.text(x(seconds) + 12, y + 4, _said(other, ours), "small halo")
     return drawing
+
+
+def _said(other: Alternative | None, ours: float) -> str:
+    if other is None:
+        return f"this plan: {duration(ours)}"
+    return "may be as fast" if other.slower < _SAME else f"+{percent(other.slower)}"
+
+
+def _layouts(others: list[Alternative], chosen: LayoutAnswer) -> list[LayoutAnswer]:
+    return [chosen, *(other.layout for other in others)]
+
+
+def _lines(name: str) -> list[str]:
+    """A layout's name in as many lines as it needs, broken at its commas."""
+    lines = [""]
+    for part in name.split(", "):
+        if lines[-1] and len(lines[-1]) + len(part) > _MOST_LETTERS:
+            lines[-1] += ","
+            lines.append("")
+        lines[-1] += f", {part}" if lines[-1] else part
+    return lines
 
 
 def _seconds(other: Alternative) -> float:
     exact = other.iteration_seconds
     return other.lower_bound_seconds if exact is None else exact
-
-
-def _arrow(x: float, y: float) -> str:
-    """A triangle whose base is at the bound: the plan itself is somewhere to its right."""
-    return f"M{n(x)} {n(y - _RADIUS)}v{n(2 * _RADIUS)}l{n(1.6 * _RADIUS)} -{n(_RADIUS)}z"

@@ -46,28 +46,31 @@ def baselines(others: dict[str, Baseline], ours: float, width: float = WIDTH) ->
     for position, bar in enumerate(bars):
         (_beside if beside else _below)(drawing, bar, position * row + 3, left, scale)
     drawing.line(left + ours * scale, 0, left + ours * scale, len(bars) * row, "axis")
+    for position, bar in enumerate(bars):
+        said = f"{duration(bar.seconds)}{bar.remark}"
+        y = position * row + 3
+        if beside:
+            drawing.text(left + bar.seconds * scale + 8, y + 15, said, "small halo")
+        else:
+            strong = " strong" if bar.style == "ours" else ""
+            drawing.text(left, y + 12, f"{bar.name}: {said}", f"small halo{strong}")
     return drawing
 
 
 def _beside(drawing: Drawing, bar: _Bar, y: float, left: float, scale: float) -> None:
-    """The name before the bar and its time after it."""
+    """The name before the bar; there is room for its time after it."""
     drawing.text(left - 10, y + 15, bar.name, "end strong" if bar.style == "ours" else "end")
     drawing.rectangle(left, y, bar.seconds * scale, _ROW - 6, bar.style)
-    said = f"{duration(bar.seconds)}{bar.remark}"
-    drawing.text(left + bar.seconds * scale + 8, y + 15, said, "small")
 
 
 def _below(drawing: Drawing, bar: _Bar, y: float, left: float, scale: float) -> None:
-    """Name and time above the bar."""
-    strong = " strong" if bar.style == "ours" else ""
-    said = f"{bar.name}: {duration(bar.seconds)}{bar.remark}"
-    drawing.text(left, y + 12, said, f"small{strong}")
+    """There is room for name and time above the bar."""
     drawing.rectangle(left, y + 17, bar.seconds * scale, 15, bar.style)
 
 
 def _remark(other: Baseline, ours: float) -> str:
     slower = (other.iteration_seconds or ours) / ours - 1.0
-    change = "" if abs(slower) < 5e-4 else f" ({slower:+.1%})"
+    change = "" if abs(slower) < 5e-4 else f" ({slower:+.1%})".replace("-", "−")
     if other.fits:
         return change
     needs = f": needs {size(other.peak_memory_bytes)}" if other.peak_memory_bytes else ""

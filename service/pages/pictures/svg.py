@@ -114,6 +114,8 @@ def key(style: str, x: float = 0.0, y: float = 0.0) -> str:
         return dot(x + 7, y + 5.5, 5) + dot(x + 7, y + 5.5, 1.5)
     if first in _DOTS:
         return dot(x + 7, y + 5.5, 4)
+    if first == "only-bound":
+        return arrow(x + 3, y + 5.5, 4.5)
     return cross(x + 7, y + 5.5) if first == "nothing-fits" else box(x + 1, y, 11, 10)
 
 
@@ -137,6 +139,11 @@ def dot(x: float, y: float, radius: float) -> str:
 def cross(x: float, y: float) -> str:
     """The commands of a cross within a path."""
     return f"M{n(x - 3)} {n(y - 3)}l6 6m0 -6l-6 6"
+
+
+def arrow(x: float, y: float, radius: float) -> str:
+    """The commands of a triangle within a path; its base is at ``x`` and it points to the right."""
+    return f"M{n(x)} {n(y - radius)}v{n(2 * radius)}l{n(1.6 * radius)} -{n(radius)}z"
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:

@@ -49,7 +49,7 @@ class _Grid:
 
     @staticmethod
     def of(blocks: int, width: float) -> _Grid:
-        left, right = (210.0, 86.0) if width > NARROW else (150.0, 54.0)
+        left, right = (210.0, 86.0) if width > NARROW else (146.0, 62.0)
         return _Grid(width, left, right, (width - left - right) / blocks)
 
     def x(self, block: int) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from service.pages.comparison import Line, compare
 from service.pages.shown import ShownPlan
 from tests.service.pages.plans import long_pipeline, sample_plan
@@ -22,6 +24,24 @@ def test_what_differs_is_marked_and_the_best_is_named() -> None:
     assert [name for name, line in found.items() if line.differs] == ["Iteration"]
     assert [cell.best for cell in found["Iteration"].cells] == [True, False]
     assert [cell.change for cell in found["Iteration"].cells] == ["", "+55%"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.582 * 1.2, "+20%"),
+        (0.582 * 0.6, "−40%"),
+        (0.582 * 3.4, "3.4× slower"),
+        (0.582 / 248, "248× faster"),
+    ],
+)
+def test_differences_are_shares_while_they_are_small_and_multiples_beyond(
+    seconds: float, said: str
+) -> None:
+    first, other = sample_plan(), sample_plan()
+    first.plan = first.plan.model_copy(update={"iteration_seconds": 0.582})
+    other.plan = other.plan.model_copy(update={"iteration_seconds": seconds})
+    assert lines(first, other)["Iteration"].cells[1].change == said
 
 
 def test_layouts_are_compared_field_by_field() -> None:
