@@ -366,7 +366,9 @@ def _of_architecture(
             lambda layout: implementation.software or software_of(training, layout),
             costs,
         ),
-        collectives=lambda layout: collective_times(model, cluster, training, layout, own),
+        collectives=lambda layout: collective_times(
+            model, cluster, training, layout, own, implementation
+        ),
     )
 
 

@@ -143,6 +143,32 @@ def all_to_all(size_bytes: float, group: Group, links: Links) -> float:
     return links.base + hop + max(intra, inter)
 
 
+def forwarded_all_to_all(
+    row_bytes: float, ranks: float, nodes: float, group: Group, links: Links
+) -> float:
+    """Seconds for each rank to send its rows to some ranks of ``group``, once to each node.
+
+    Args:
+        row_bytes: The rows of one rank, each counted once.
+        ranks: Ranks of the group, the own one among them, that want a row, on average.
+        nodes: Nodes of the group, the own one among them, that want a row, on average.
+        group: The ranks.
+        links: What joins them.
+
+    A row crosses to a node through the card of the rank with the sender's number there, which hands
+    it on; what arrives is handed on at once, so that the slower of both paths counts
+    (deepseek-ai/DeepEP, csrc/kernels/internode.cu). The rank that hands on needs no link to itself.
+    """
+    if group.size == 1 or row_bytes == 0:
+        return 0.0
+    inside = row_bytes * ranks * (group.per_node - 1) / group.per_node
+    outside = row_bytes * nodes * (group.nodes - 1) / group.nodes
+    intra = inside / (links.intra_bandwidth * links._share(group)) if inside else 0.0
+    inter = outside / links.inter_bandwidth
+    hops = links.intra_hop * (group.per_node > 1) + links.inter_hop * (group.nodes > 1)
+    return links.base + hops + max(intra, inter)
+
+
 def send(size_bytes: float, crosses_nodes: bool, links: Links) -> float:
     """Seconds to pass ``size_bytes`` from one device to one other."""
     if crosses_nodes:

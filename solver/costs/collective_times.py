@@ -2,7 +2,8 @@
 
 Bus bandwidth is as nccl-tests reports it (doc/PERFORMANCE.md): bytes through a rank's link per
 second, 2 (n - 1) / n of the buffer for an all-reduce, (n - 1) / n for an all-gather, a
-reduce-scatter and an all-to-all, all of it for a send.
+reduce-scatter and an all-to-all, all of it for a send and for tokens that are sent to other nodes
+once (``dispatch``).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from solver.cluster.collectives import (
     send,
 )
 from solver.costs.calibration import Efficiencies, calibration, software_of
+from solver.costs.dispatch import dispatch_seconds, dispatcher_of, reach
 from solver.costs.graph import ELEMENT
 from solver.costs.model import machine_of
 from solver.costs.pipeline import Account
@@ -27,6 +29,7 @@ from solver.costs.sharding import Sharding, sharding
 from solver.layouts.layout import Layout
 from solver.request import Precision, Training
 from solver.workload.architecture import Architecture, MixtureOfExperts
+from solver.workload.implementation import DEFAULT_IMPLEMENTATION, Dispatcher, Implementation
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ def collective_times(
     training: Training,
     layout: Layout,
     efficiencies: Efficiencies | None = None,
+    implementation: Implementation = DEFAULT_IMPLEMENTATION,
 ) -> Collectives:
     """The collectives of a layout: tensor, expert and pipeline parallel ones, and the replicas."""
     software = software_of(training, layout)
@@ -86,7 +90,9 @@ def collective_times(
         ]
     else:
         times.append(of_kind(tensor, "all-reduce", shard.tensor, tokens, links))
-    times += _of_experts(architecture, shard, links, found.software.expert_imbalance)
+    times += _of_experts(
+        architecture, shard, links, found.software.expert_imbalance, implementation.dispatcher
+    )
     if layout.pipeline_parallel > 1:
         boundary = ELEMENT * shard.row_tokens * hidden
         pair = Group(2, 1 if shard.send_crosses_nodes else 2)
@@ -102,17 +108,46 @@ def collective_times(
 
 
 def _of_experts(
-    architecture: Architecture, shard: Sharding, links: Links, imbalance: float
+    architecture: Architecture,
+    shard: Sharding,
+    links: Links,
+    imbalance: float,
+    asked: Dispatcher,
 ) -> list[CollectiveTime]:
     """Dispatch of tokens to experts and their way back, for each kind of mixture."""
     found = {}
+    rows = ELEMENT * shard.row_tokens * architecture.hidden_size
     for layer, _ in architecture.layers:
         moe = layer.feed_forward
         if isinstance(moe, MixtureOfExperts):
-            copies = shard.row_tokens * moe.experts_per_token
-            size = ELEMENT * copies * architecture.hidden_size * imbalance
-            found[size] = of_kind(Account.EXPERT_PARALLEL, "all-to-all", shard.expert, size, links)
+            one = _dispatch(moe, rows, shard.expert, links, imbalance, asked)
+            found[one.kind, one.size_bytes] = one
     return list(found.values())
+
+
+def _dispatch(
+    moe: MixtureOfExperts,
+    rows: float,
+    group: Group,
+    links: Links,
+    imbalance: float,
+    asked: Dispatcher,
+) -> CollectiveTime:
+    """Dispatch of one mixture; forwarded, its buffer is what passes a rank's card, as DeepEP counts
+    it.
+    """
+    account = Account.EXPERT_PARALLEL
+    match dispatcher_of(asked, group):
+        case Dispatcher.ALL_GATHER:
+            return of_kind(account, "all-gather", group, rows * group.size, links)
+        case Dispatcher.FORWARD if group.nodes > 1:
+            seconds = dispatch_seconds(moe, rows, group, links, asked, imbalance)
+            other_nodes = reach(moe, group).nodes * (group.nodes - 1) / group.nodes
+            size = imbalance * rows * other_nodes
+            return CollectiveTime(account, "dispatch", group, size, seconds, 1.0)
+        case _:
+            size = imbalance * rows * moe.experts_per_token
+            return of_kind(account, "all-to-all", group, size, links)
 
 
 def of_kind(account: Account, kind: str, group: Group, size: float, links: Links) -> CollectiveTime:

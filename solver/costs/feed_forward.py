@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from solver.cluster.collectives import all_gather, all_to_all, reduce_scatter
+from solver.cluster.collectives import all_gather, reduce_scatter
+from solver.costs.dispatch import dispatch_seconds
 from solver.costs.graph import ELEMENT, Graph
 from solver.costs.pipeline import Account
 from solver.workload.architecture import FeedForward, Layer, MixtureOfExperts
@@ -76,7 +77,7 @@ def _activation(graph: Graph, name: str, wide: str, elements: float, gated: bool
 def _experts(graph: Graph, moe: MixtureOfExperts, normed: str) -> str:
     """Router, dispatch, grouped products, combine, and the shared expert beside them.
 
-    Tokens go by all-to-all over the expert-parallel group and are gathered over the
+    Tokens go to the ranks of the expert-parallel group (``dispatch``) and are gathered over the
     tensor-parallel ranks that share an expert (Megatron-LM, core/transformer/moe: router,
     token_dispatcher, experts). The busiest rank holds ``expert_imbalance`` times the mean.
     """
@@ -92,9 +93,9 @@ def _experts(graph: Graph, moe: MixtureOfExperts, normed: str) -> str:
         machine.pointwise(2 * copy_bytes),
         copy_bytes,
     )
-    dispatched = _exchange(graph, "expert_dispatch", permuted, copies)
+    dispatched = _exchange(graph, moe, "expert_dispatch", permuted)
     output = _grouped(graph, moe, dispatched)
-    combined = _exchange(graph, "expert_combine", output, copies, back=True)
+    combined = _exchange(graph, moe, "expert_combine", output, back=True)
     merged = graph.compute(
         "expert_unpermute",
         (combined, router),
@@ -126,15 +127,19 @@ def _router(graph: Graph, moe: MixtureOfExperts, normed: str) -> str:
     return graph.compute("router", (normed,), forward, backward, 2 * scores, (normed, "router"))
 
 
-def _exchange(graph: Graph, name: str, source: str, copies: float, back: bool = False) -> str:
+def _exchange(
+    graph: Graph, moe: MixtureOfExperts, name: str, source: str, back: bool = False
+) -> str:
     """Dispatch of token copies to their experts' ranks, or their way back."""
     shard, links = graph.shard, graph.machine.links
-    size = ELEMENT * copies * graph.hidden
+    rows = ELEMENT * shard.row_tokens * graph.hidden
+    size = rows * moe.experts_per_token
     received = size * _spread(graph)
     if shard.expert.size == 1 and not (shard.sequence_parallel and shard.expert_tensor.size > 1):
         return source
     imbalance = graph.machine.calibration.software.expert_imbalance
-    seconds = all_to_all(size * (imbalance if shard.expert.size > 1 else 1.0), shard.expert, links)
+    dispatcher = graph.implementation.dispatcher
+    seconds = dispatch_seconds(moe, rows, shard.expert, links, dispatcher, imbalance)
     other = seconds
     if shard.sequence_parallel:
         gathered = all_gather(received, shard.expert_tensor, links)

@@ -16,7 +16,7 @@ from solver.cluster.device import Device
 from solver.costs.sharding import Sharding
 from solver.request import AttentionKernel, Training
 from solver.workload.architecture import Architecture, MixtureOfExperts
-from solver.workload.implementation import Implementation
+from solver.workload.implementation import Dispatcher, Implementation
 
 _MIB = float(1 << 20)
 
@@ -78,7 +78,7 @@ def _shared_buffer(
     uses = [0.0]
     if shard.sequence_parallel:
         uses.append(width * shard.tokens)
-    if implementation.gathered_dispatch and _has_experts(architecture):
+    if implementation.dispatcher is Dispatcher.ALL_GATHER and _has_experts(architecture):
         ranks = shard.expert.size * shard.expert_tensor.size
         uses.append(width * shard.row_tokens * ranks if ranks > 1 else 0.0)
     if not implementation.transformer_engine and training.attention is AttentionKernel.UNFUSED:

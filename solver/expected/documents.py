@@ -43,7 +43,10 @@ class ExpectedCollective(Answer):
     """One collective, alone on its links."""
 
     name: str = Field(description="What observations call it.")
-    kind: str = Field(description="all-reduce, all-gather, reduce-scatter, all-to-all or send.")
+    kind: str = Field(
+        description="all-reduce, all-gather, reduce-scatter, all-to-all, "
+        "dispatch (of tokens, once to each node) or send."
+    )
     devices: int = Field(description="Ranks of its group.")
     nodes: int = Field(description="Nodes that the group touches.")
     stage: int | None = Field(default=None, description="Pipeline rank; null: on every one.")

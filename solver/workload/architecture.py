@@ -74,7 +74,8 @@ class MixtureOfExperts:
 
     ``shared_hidden`` is the total width of the shared experts (0: none); ``shared_gate``: their sum
     is scaled by a gate of one output (Qwen 2). ``router_bias``: one learned number per expert
-    (gpt-oss; DeepSeek-V3's score correction).
+    (gpt-oss; DeepSeek-V3's score correction). ``groups``: consecutive experts form this many, and a
+    token's experts lie in at most ``groups_per_token`` of them (DeepSeek-V3's limited routing).
     """
 
     experts: int
@@ -86,6 +87,8 @@ class MixtureOfExperts:
     bias: bool = False
     shared_gate: bool = False
     router_bias: bool = False
+    groups: int = 1
+    groups_per_token: int = 1
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,16 @@ defaults are those of Megatron-Core with Transformer Engine.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Dispatcher(StrEnum):
+    """What brings tokens to their experts' ranks; ``AUTO`` takes what suits where those stand."""
+
+    AUTO = "auto"
+    ALL_GATHER = "allgather"
+    ALL_TO_ALL = "alltoall"
+    FORWARD = "forward"
 
 
 @dataclass(frozen=True)
@@ -29,7 +39,8 @@ class Implementation:
     ``deterministic``: kernels that give the same bits every time, with their fixed workspaces.
     ``grouped_experts``: a rank's experts in one grouped product, on several streams.
     ``overlapped_experts``: two micro-batches' expert exchange and compute side by side.
-    ``gathered_dispatch``: experts' ranks gather all tokens and pick theirs, instead of exchanging.
+    ``dispatcher``: gathers all tokens on all of the experts' ranks, or sends copies to each
+    expert's rank, or a token once to each node (``solver/costs/dispatch.py``).
     ``fused_softmax``: one kernel scales, masks and normalises scores; else several, in fp32.
     ``wide_router``: the router reads an fp32 copy of its input.
     ``deferred_head_passes``: micro-batches whose weight gradient of the head waits for the end.
@@ -58,7 +69,7 @@ class Implementation:
     deterministic: bool = False
     grouped_experts: bool = True
     overlapped_experts: bool = False
-    gathered_dispatch: bool = False
+    dispatcher: Dispatcher = Dispatcher.AUTO
     fused_softmax: bool = True
     wide_router: bool = False
     deferred_head_passes: int = 0

@@ -15,21 +15,23 @@ from solver.workload.architecture import (
     MixtureOfExperts,
 )
 from solver.workload.families import common
-from solver.workload.families.experts import expert_counts
+from solver.workload.families.experts import expert_counts, expert_groups
 from solver.workload.fields import Fields
 
 
 def read_deepseek_v2(fields: Fields) -> Architecture:
     """DeepSeek-V2, V2-Lite (``q_lora_rank`` null: queries not compressed)."""
-    return _decoder(fields, dense_default=0, router_bias=False)
+    return _decoder(fields, dense_default=0, router_bias=False, groups=(1, 1))
 
 
 def read_deepseek_v3(fields: Fields) -> Architecture:
     """DeepSeek-V3, R1: the router has a correction per expert; further MTP modules if stated."""
-    return _decoder(fields, dense_default=3, router_bias=True)
+    return _decoder(fields, dense_default=3, router_bias=True, groups=(8, 4))
 
 
-def _decoder(fields: Fields, *, dense_default: int, router_bias: bool) -> Architecture:
+def _decoder(
+    fields: Fields, *, dense_default: int, router_bias: bool, groups: tuple[int, int]
+) -> Architecture:
     layers = common.num_layers(fields)
     attention = LatentAttention(
         heads=fields.integer("num_attention_heads"),
@@ -40,7 +42,7 @@ def _decoder(fields: Fields, *, dense_default: int, router_bias: bool) -> Archit
         value_head_dim=fields.integer("v_head_dim", default=128),
     )
     activation = common.activation(fields, "hidden_act", default="silu")
-    sparse = _experts(fields, activation, router_bias)
+    sparse = _experts(fields, activation, router_bias, groups)
     is_sparse = _sparse_layers(fields, layers, dense_default)
     dense = (
         sparse
@@ -64,8 +66,11 @@ def _decoder(fields: Fields, *, dense_default: int, router_bias: bool) -> Archit
     )
 
 
-def _experts(fields: Fields, activation: str, router_bias: bool) -> MixtureOfExperts:
+def _experts(
+    fields: Fields, activation: str, router_bias: bool, default: tuple[int, int]
+) -> MixtureOfExperts:
     experts, per_token = expert_counts(fields, "n_routed_experts")
+    groups, groups_per_token = expert_groups(fields, experts, per_token, default)
     width = fields.integer("moe_intermediate_size")
     shared = fields.integer("n_shared_experts", default=0, minimum=0, maximum=1024)
     return MixtureOfExperts(
@@ -76,6 +81,8 @@ def _experts(fields: Fields, activation: str, router_bias: bool) -> MixtureOfExp
         activation=activation,
         shared_hidden=shared * width,
         router_bias=router_bias,
+        groups=groups,
+        groups_per_token=groups_per_token,
     )
 
 

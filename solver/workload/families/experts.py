@@ -107,6 +107,41 @@ def expert_counts(
     return experts, per_token
 
 
+def expert_groups(
+    fields: Fields, experts: int, per_token: int, default: tuple[int, int] = (1, 1)
+) -> tuple[int, int]:
+    """Groups of experts (``n_group``), and how many of them a token's experts lie in.
+
+    ``default``: what the model's configuration class says; it holds where it divides the experts.
+    DeepSeek-V2's ``topk_method`` ``greedy`` ignores groups.
+    """
+    if experts % default[0]:
+        default = (1, 1)
+    if fields.text("topk_method", default="") == "greedy":
+        return 1, 1
+    groups = fields.integer("n_group", default=default[0], maximum=experts)
+    chosen = fields.integer("topk_group", default=min(default[1], groups))
+    if experts % groups:
+        raise fields.wrong(
+            "n_group",
+            f"{experts} experts do not divide into {groups} groups.",
+            "Give a divisor of the number of experts.",
+        )
+    if chosen > groups:
+        raise fields.wrong(
+            "topk_group",
+            f"A token cannot visit {chosen} of {groups} groups.",
+            f"Give at most {groups}.",
+        )
+    if per_token > chosen * (experts // groups):
+        raise fields.wrong(
+            "topk_group",
+            f"{chosen} groups of {experts // groups} experts hold fewer than {per_token} experts.",
+            "Give more groups per token, or fewer experts per token.",
+        )
+    return groups, chosen
+
+
 def _qwen(fields: Fields, attention: Attention, shared_hidden: int) -> Architecture:
     layers = common.num_layers(fields)
     activation = common.activation(fields, "hidden_act", default="silu")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from solver.workload.implementation import Implementation
+from solver.workload.implementation import Dispatcher, Implementation
 from solver.workload.megatron.flags import Flags, wrong
 
-_DISPATCHERS = {"allgather": True, "alltoall": False, "alltoall_seq": False, "flex": False}
+_DISPATCHERS = {
+    "allgather": Dispatcher.ALL_GATHER,
+    "alltoall": Dispatcher.ALL_TO_ALL,
+    "alltoall_seq": Dispatcher.ALL_TO_ALL,
+    "flex": Dispatcher.FORWARD,
+}
 _ALL = 1 << 30
 _KERNELS = {
     "auto": "auto",
@@ -54,7 +59,7 @@ def read_implementation(flags: Flags) -> Implementation:
         deterministic=flags.switch("--deterministic-mode"),
         grouped_experts=flags.switch("--moe-grouped-gemm"),
         overlapped_experts=flags.switch("--overlap-moe-expert-parallel-comm"),
-        gathered_dispatch=flags.choice("--moe-token-dispatcher-type", _DISPATCHERS, True),
+        dispatcher=flags.choice("--moe-token-dispatcher-type", _DISPATCHERS, Dispatcher.ALL_GATHER),
         fused_softmax=not flags.switch("--no-masked-softmax-fusion"),
         wide_router=flags.choice("--moe-router-dtype", {"fp32": True, "fp64": True}, False),
         deferred_head_passes=_deferred_head_passes(flags),

@@ -196,12 +196,19 @@ def _experts(flags: Flags, dense: FeedForward) -> MixtureOfExperts | None:
         for flag in ("--expert-model-parallel-size", "--moe-shared-expert-intermediate-size"):
             if (flags.optional_integer(flag, minimum=0) or 1) > 1:
                 raise wrong(flag, f"{flag} needs experts.", "Add --num-experts.")
-        for flag in ("--moe-ffn-hidden-size", "--moe-router-topk", "--moe-layer-freq"):
+        for flag in (
+            "--moe-ffn-hidden-size",
+            "--moe-router-topk",
+            "--moe-layer-freq",
+            "--moe-router-num-groups",
+            "--moe-router-group-topk",
+        ):
             flags.words(flag)
         return None
     per_token = flags.integer("--moe-router-topk", 2)
     if per_token > experts:
         raise wrong("--moe-router-topk", f"A token cannot visit {per_token} of {experts} experts.")
+    groups, groups_per_token = _groups(flags, experts, per_token)
     return MixtureOfExperts(
         experts=experts,
         experts_per_token=per_token,
@@ -211,7 +218,27 @@ def _experts(flags: Flags, dense: FeedForward) -> MixtureOfExperts | None:
         shared_hidden=flags.integer("--moe-shared-expert-intermediate-size", 0, minimum=0),
         bias=dense.bias,
         shared_gate=flags.switch("--moe-shared-expert-gate"),
+        groups=groups,
+        groups_per_token=groups_per_token,
     )
+
+
+def _groups(flags: Flags, experts: int, per_token: int) -> tuple[int, int]:
+    """Groups of experts, and how many a token visits (core/transformer/moe/moe_utils.py)."""
+    groups = flags.integer("--moe-router-num-groups", 1)
+    chosen = flags.integer("--moe-router-group-topk", groups)
+    if experts % groups:
+        raise wrong(
+            "--moe-router-num-groups", f"{experts} experts do not divide into {groups} groups."
+        )
+    if chosen > groups:
+        raise wrong("--moe-router-group-topk", f"A token cannot visit {chosen} of {groups} groups.")
+    if per_token > chosen * (experts // groups):
+        raise wrong(
+            "--moe-router-group-topk",
+            f"{chosen} groups hold fewer than {per_token} experts.",
+        )
+    return groups, chosen
 
 
 def _sparse_layers(flags: Flags, layers: int) -> list[bool]:

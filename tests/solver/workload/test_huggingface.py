@@ -267,6 +267,37 @@ def test_deepseek_has_latent_attention_dense_first_layers_and_shared_experts() -
     assert uncompressed.query_rank is None
 
 
+def groups(architecture: Architecture) -> tuple[int, int]:
+    experts = architecture.layers[-1][0].feed_forward
+    assert isinstance(experts, MixtureOfExperts)
+    return experts.groups, experts.groups_per_token
+
+
+def test_deepseek_routes_a_token_to_some_groups_of_experts() -> None:
+    assert groups(read(DEEPSEEK)) == (8, 4)
+    assert groups(read(DEEPSEEK, n_group=1, topk_group=1)) == (1, 1)
+    assert groups(read(DEEPSEEK, n_routed_experts=9)) == (1, 1)
+    second = {"model_type": "deepseek_v2", "n_group": 8, "topk_group": 3}
+    assert groups(read(DEEPSEEK, **second, topk_method="group_limited_greedy")) == (8, 3)
+    assert groups(read(DEEPSEEK, **second, topk_method="greedy")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"n_group": 7}, "n_group"),
+        ({"topk_group": 9}, "topk_group"),
+        ({"n_group": 64, "topk_group": 1}, "topk_group"),
+    ],
+)
+def test_groups_that_a_router_cannot_pick_from_are_refused(
+    changes: dict[str, int], field: str
+) -> None:
+    with pytest.raises(BadRequest) as error:
+        read(DEEPSEEK, **changes)
+    assert error.value.field == f"model.huggingface.{field}"
+
+
 def test_deepseek_without_dense_layers_need_not_state_their_width() -> None:
     architecture = read(DEEPSEEK, first_k_dense_replace=0, intermediate_size=...)
     assert sparse_layers(architecture) == [True] * 61

@@ -69,6 +69,20 @@ def test_experts_stand_where_the_pattern_says() -> None:
     assert (sparse.feed_forward.hidden, sparse.feed_forward.shared_hidden) == (256, 128)
 
 
+def test_a_router_may_pick_groups_of_experts_first() -> None:
+    limited = {"num_experts": 8, "moe_router_num_groups": 4, "moe_router_group_topk": 2}
+    found = _layer(**limited, moe_router_topk=4).feed_forward
+    assert (found.groups, found.groups_per_token) == (4, 2)
+    for flag, wrong in (
+        ("moe_router_topk", 5),
+        ("moe_router_group_topk", 5),
+        ("moe_router_num_groups", 3),
+    ):
+        with pytest.raises(BadRequest) as error:
+            _layer(**{**limited, flag: wrong})
+        assert "group" in error.value.detail
+
+
 @pytest.mark.parametrize(
     ("flags", "blocks"),
     [
