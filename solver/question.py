@@ -48,7 +48,7 @@ from solver.request import (
     StageDevice,
 )
 from solver.schedules import Schedule
-from solver.search.family_bounds import Members, may_fit
+from solver.search.family_bounds import may_fit
 from solver.search.rough import RoughTotals
 from solver.targets.registry import target_named
 from solver.targets.target import Target
@@ -107,8 +107,11 @@ class Question:
         return self.families[0].member(0) if self.families else self.layouts[0]
 
 
-def question(request: PlanRequest, *, to_plan: bool = False) -> Question:
+def question(request: PlanRequest, *, to_plan: bool = False, beyond_devices: int = 0) -> Question:
     """Read a request, to evaluate the one layout that it means or to plan over all it admits.
+
+    ``beyond_devices``: layouts that need no more devices than that are left out of a plan, be it
+    all of them, unless devices are in pools.
 
     Raises:
         BadRequest: Something in it cannot be read, is missing, or breaks a rule (and subclasses).
@@ -117,10 +120,12 @@ def question(request: PlanRequest, *, to_plan: bool = False) -> Question:
     if request.recompute.overlap is Overlap.STALLS:
         _check_stalls(request.layout)
     if request.target is None:
-        asked = _of_model(request, to_plan)
+        asked = _of_model(request, to_plan, beyond_devices)
     else:
-        asked = _for_target(request, target_named(request.target.framework), to_plan)
-    _check_policy(asked)
+        target = target_named(request.target.framework)
+        asked = _for_target(request, target, to_plan, beyond_devices)
+    if asked.families or asked.layouts:
+        _check_policy(asked)
     if request.recompute.overlap in (None, Overlap.OFF):
         return asked
     return replace(asked, notes=[*asked.notes, _HIDES])
@@ -180,7 +185,9 @@ def _check_overlap(recompute: Recompute) -> None:
         )
 
 
-def _for_target(request: PlanRequest, target: Target, to_plan: bool) -> Question:
+def _for_target(
+    request: PlanRequest, target: Target, to_plan: bool, beyond_devices: int
+) -> Question:
     """The question with only those layouts that a framework runs.
 
     Raises:
@@ -213,6 +220,7 @@ def _for_target(request: PlanRequest, target: Target, to_plan: bool) -> Question
         )
     if not to_plan:
         return replace(asked, layouts=legal, target=target)
+    legal = tuple(layout for layout in legal if layout.devices > beyond_devices)
     counts = [asked.costs(layout).micro_batches for layout in legal]
     return replace(asked, layouts=(), families=listed(legal, counts), target=target)
 
@@ -239,13 +247,13 @@ def _usual_layouts(request: PlanRequest) -> tuple[Question, tuple[Layout, ...]]:
     return asked, tuple(found)
 
 
-def _of_model(request: PlanRequest, to_plan: bool) -> Question:
+def _of_model(request: PlanRequest, to_plan: bool, beyond_devices: int = 0) -> Question:
     if request.model.profile is not None:
         _refuse_calibration(request)
         return _of_profile(request, request.model.profile, to_plan)
     if request.model.megatron_args is not None:
-        return _of_megatron(request, request.model.megatron_args, to_plan)
-    return _of_architecture(request, _architecture(request.model), to_plan)
+        return _of_megatron(request, request.model.megatron_args, to_plan, beyond_devices)
+    return _of_architecture(request, _architecture(request.model), to_plan, beyond_devices)
 
 
 def _check_policy(asked: Question) -> None:
@@ -287,6 +295,7 @@ def _of_architecture(
     request: PlanRequest,
     model: Architecture,
     to_plan: bool,
+    beyond_devices: int = 0,
     implementation: Implementation = DEFAULT_IMPLEMENTATION,
     usual_ranks: bool = False,
 ) -> Question:
@@ -343,10 +352,12 @@ def _of_architecture(
 
         def fits(family: Family) -> bool:
             totals = rough.of(family)
-            return totals is None or bool(may_fit(Members(family), totals, kept).any())
+            return totals is None or bool(may_fit(rough.members(family), totals, kept).any())
 
         alike = stages_that_cost_alike(training)
-        of_plan = families(request.layout, model, cluster, training, alike, usual_ranks, fits)
+        of_plan = families(
+            request.layout, model, cluster, training, alike, usual_ranks, fits, beyond_devices
+        )
     else:
         of_evaluation = tuple(layouts(request.layout, model, cluster, training))
     return Question(
@@ -443,12 +454,20 @@ def _fabric_notes(request: PlanRequest, cluster: Cluster) -> list[str]:
 
 
 def _of_megatron(
-    request: PlanRequest, arguments: Mapping[str, JsonValue] | str, to_plan: bool
+    request: PlanRequest,
+    arguments: Mapping[str, JsonValue] | str,
+    to_plan: bool,
+    beyond_devices: int,
 ) -> Question:
     run = read_megatron_args(arguments)
     filled = completed(request, run)
     asked = _of_architecture(
-        filled, run.architecture, to_plan, run.implementation, usual_ranks=True
+        filled,
+        run.architecture,
+        to_plan,
+        beyond_devices,
+        run.implementation,
+        usual_ranks=True,
     )
     return replace(
         asked,

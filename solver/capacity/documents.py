@@ -76,9 +76,10 @@ class CapacityRequest(Strict):
         description="Proved distance to the optimum at which a size's search may stop; a size that "
         "is faster by no more than this counts as no faster.",
     )
-    seconds_per_size: Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)] = Field(
-        default=2.0,
-        description="Then the best plan so far of a size is taken, with its proved bound.",
+    seconds_per_size: Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)] | None = Field(
+        default=None,
+        description="Then the best plan so far of a size is taken, with its proved bound; if "
+        "absent each size has an equal share of the time that is left.",
     )
     time_limit_seconds: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] = Field(
         default=300.0, description="Then sizes that are not planned yet are left open."

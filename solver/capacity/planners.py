@@ -22,10 +22,13 @@ _FEWEST_FOR_PROCESSES = 9
 
 @dataclass(frozen=True)
 class Limits:
-    """When a size's search stops, and when (monotonic seconds) all of them do."""
+    """When a size's search stops, and when (monotonic seconds) all of them do.
+
+    ``seconds_per_size``: None for an equal share of the time left.
+    """
 
     relative_gap: float
-    seconds_per_size: float
+    seconds_per_size: float | None
     deadline: float
 
 
@@ -35,6 +38,7 @@ class Planners:
     def __init__(self, sizes: int, processes: int | None = None) -> None:
         """``sizes``: how many will be planned; few of them are not worth a process."""
         workers = processes or os.cpu_count() or 1
+        self._to_plan = sizes
         if sizes < _FEWEST_FOR_PROCESSES:
             workers = 1
         self._pool: ProcessPoolExecutor | None = None
@@ -50,6 +54,13 @@ class Planners:
     def __exit__(self, *_: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+
+    def _seconds(self, limits: Limits) -> float:
+        """How long the next size may take."""
+        left = limits.deadline - time.monotonic()
+        share = limits.seconds_per_size or left * self._workers / max(self._to_plan, 1)
+        self._to_plan -= 1
+        return min(left, share)
 
     def plan(
         self,
@@ -68,7 +79,7 @@ class Planners:
                 nodes = waiting.pop()
                 known = (s.seconds for n, s in sizes.items() if n < nodes and s.seconds)
                 ceiling = min(known, default=math.inf)
-                left = min(limits.deadline - time.monotonic(), limits.seconds_per_size)
+                left = self._seconds(limits)
                 if left <= 0:
                     sizes[nodes] = Size(nodes, finished=False)
                 elif self._pool is None:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from solver.answer import layout_answer
 from solver.assess import assess
 from solver.cluster.cluster import cluster_from_request
 from solver.errors import IllegalLayout
 from solver.identity import plan_id
-from solver.layouts import Family
 from solver.partition.outcome import EXACT
 from solver.partition.stages import decided_stages
-from solver.question import Question, question
+from solver.question import question
 from solver.request import PlanRequest, Policy
 from solver.search.regimes import regimes_of
 from solver.search.search import Found, search
@@ -51,14 +48,13 @@ def planned(
     """
     sized = at_size(request, nodes)
     try:
-        asked = question(sized, to_plan=True)
+        asked = question(sized, to_plan=True, beyond_devices=_offered(sized, smaller))
     except IllegalLayout:
         return Size(nodes)
-    families = _larger(asked, sized, smaller) if smaller else asked.families
-    if not families:
+    if not asked.families:
         return Size(nodes)
     outcome = search(
-        families,
+        asked.families,
         asked.costs,
         regimes_of(asked),
         relative_gap=relative_gap,
@@ -79,34 +75,17 @@ def planned(
     )
 
 
-def _larger(asked: Question, sized: PlanRequest, smaller: int) -> tuple[Family, ...]:
-    """The families of those members that need more than ``smaller`` nodes.
+def _offered(sized: PlanRequest, smaller: int) -> int:
+    """Devices up to which every layout is a plan of the ``smaller`` node count too.
 
-    A larger allocation offers every pipeline the same numbers of replicas and more, so the others
-    are plans of the smaller one, unless its fast links join fewer devices.
+    A larger allocation offers every pipeline the same numbers of replicas and more, at the same
+    cost, unless its fast links join more devices.
     """
+    if not smaller:
+        return 0
     here = cluster_from_request(sized.cluster)
     there = cluster_from_request(at_size(sized, smaller).cluster)
-    if here.domain_size != there.domain_size:
-        return asked.families
-    found = []
-    for family in asked.families:
-        each = family.exemplar.tensor_parallel * family.exemplar.context_parallel
-        kept = np.flatnonzero(each * family.pipeline * family.data > there.devices)
-        if len(kept) == len(family):
-            found.append(family)
-        elif len(kept):
-            found.append(
-                replace(
-                    family,
-                    pipeline=family.pipeline[kept],
-                    virtual=family.virtual[kept],
-                    data=family.data[kept],
-                    micro_batches=family.micro_batches[kept],
-                    schedule=tuple(family.schedule[place] for place in kept),
-                )
-            )
-    return tuple(found)
+    return there.devices if here.domain_size == there.domain_size else 0
 
 
 def useful(sizes: Iterable[Size]) -> list[Size]:

@@ -38,17 +38,18 @@ def families(
     zero_groups: tuple[tuple[int, ...], ...],
     usual_ranks: bool = False,
     may_fit: Callable[[Family], bool] = lambda _: True,
+    beyond_devices: int = 0,
 ) -> tuple[Family, ...]:
     """All layouts that a request admits for a plan; arguments as ``layouts`` and ``space``.
 
     Raises:
-        IllegalLayout: There is none; the error names the field to change and the nearest legal
-            values.
+        IllegalLayout: There is none, whatever its devices; the error names the field to change and
+            the nearest legal values.
         BadRequest: The training run has no sequence length or global batch size.
     """
     setting = _setting(architecture, cluster, training, all_devices=False)
-    found = space(asked, setting, cluster, zero_groups, usual_ranks, may_fit)
-    if any(family.counts().any() for family in found):
+    found = space(asked, setting, cluster, zero_groups, usual_ranks, may_fit, beyond_devices)
+    if beyond_devices or any(family.counts().any() for family in found):
         return found
     single = singles(asked)
     refused: IllegalLayout | None = None

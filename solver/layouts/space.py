@@ -53,6 +53,7 @@ def space(
     zero_groups: tuple[tuple[int, ...], ...],
     usual_ranks: bool = False,
     may_fit: Callable[[Family], bool] = lambda _: True,
+    beyond_devices: int = 0,
 ) -> tuple[Family, ...]:
     """All families of a request, those without a legal member left out.
 
@@ -64,8 +65,9 @@ def space(
         usual_ranks: Rank order and sharding group are as usual where they are open.
         may_fit: Whether a member of a family might fit; larger micro-batches are not listed where
             that is out of the question.
+        beyond_devices: Members that need no more devices than that are left out.
     """
-    found = _Space(asked, setting, cluster, zero_groups, usual_ranks, may_fit)
+    found = _Space(asked, setting, cluster, zero_groups, usual_ranks, may_fit, beyond_devices)
     return tuple(found.families())
 
 
@@ -78,8 +80,9 @@ class _Space:
         zero_groups: tuple[tuple[int, ...], ...],
         usual_ranks: bool,
         may_fit: Callable[[Family], bool],
+        beyond_devices: int,
     ) -> None:
-        self._may_fit = may_fit
+        self._may_fit, self._beyond = may_fit, beyond_devices
         self._orders: tuple[RankOrder, ...] = asked.values("rank_order") or tuple(RankOrder)
         self._groups = asked.values("sharding_group")
         if usual_ranks or cluster.pools:  # neighbouring ranks are of one pool
@@ -171,7 +174,8 @@ class _Space:
     def _of(self, base: Layout) -> Iterator[Family]:
         """The families of one kind of block: one per group of ZeRO stages and micro-batch.
 
-        Where nothing fits, nothing does with a multiple of the micro-batch, which holds more.
+        Where nothing fits, nothing does with a multiple of the micro-batch, which holds more (and
+        has no more replicas on as many devices, so that what is left out changes nothing).
         """
         asked_zero = self._asked.values("zero_stage")
         sizes = self._asked.values("micro_batch_size") or divisors(self._setting.global_batch_size)
@@ -254,7 +258,8 @@ class _Space:
         if self._pools:
             return self._on_pools(base, sharded)
         pipeline, data = self._alike(base, sharded)
-        return pipeline, data, ()
+        beyond = base.devices * pipeline * data > self._beyond
+        return pipeline[beyond], data[beyond], ()
 
     def _on_pools(self, base: Layout, sharded: bool) -> tuple[Index, Index, tuple[StagePools, ...]]:
         replicas = self._replicas(base)

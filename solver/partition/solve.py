@@ -58,7 +58,10 @@ SOME_TIME = 1e-290
 """A makespan that even a pipeline of no work at all stays below."""
 
 SMALL = 400
-"""Candidate runs up to which the program is solved to the end whatever gap was asked for."""
+"""Candidate runs up to which the program is solved to the end, unless a wide gap was asked for."""
+
+WIDE = 1e-3
+"""A relative gap from which on nothing is solved beyond it, however small."""
 
 DEEP = 4
 """Blocks per stage up to which walks are the first bounds to look at."""
@@ -135,7 +138,8 @@ class PartitionProblem:
         """The fastest partition.
 
         Args:
-            relative_gap: Proved distance to the optimum at which to stop (small cases go on).
+            relative_gap: Proved distance to the optimum at which to stop (small cases go on where
+                that is little).
             time_limit_seconds: Wall time after which the best so far is returned with its bound.
             cutoff: Iteration time reached elsewhere; give up as soon as nothing can beat it.
 
@@ -179,6 +183,8 @@ class PartitionProblem:
             return np.inf
         walked, candidates = self._bounded(candidates, relative_gap)
         bound = max(bound, walked)
+        if relative_gap >= WIDE and bound >= self._best[0] * (1 - relative_gap):
+            return bound
         if 0 < int(candidates.alive.sum()) <= most and bound < self._limit():
             bound = max(bound, self._add_rows(candidates, relative_gap))
         return bound
@@ -349,7 +355,8 @@ class PartitionProblem:
 
     def _add_rows(self, candidates: Candidates, relative_gap: float) -> float:
         """Solve, simulate, add the critical path, again; the best bound proved."""
-        gap = EXACT if int(candidates.alive.sum()) <= SMALL else relative_gap
+        small = int(candidates.alive.sum()) <= SMALL
+        gap = EXACT if small and relative_gap < WIDE else relative_gap
         self._rows = self._own.paths()
         unit = program_unit(self._best[0], float(plan_bounds(candidates, self._own).min()))
         bound = 0.0

@@ -97,7 +97,7 @@ class Frontier:
             if totals is None:
                 costs = costs_of(family.exemplar)
                 totals = Totals.of(costs)
-            members = Members(family)
+            members = Members(family) if rough is None else rough.members(family)
             group = _Group(
                 family=family,
                 members=members,

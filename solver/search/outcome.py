@@ -51,7 +51,8 @@ class Outcome:
     """How a search ended.
 
     ``lower_bound`` holds for every layout that was considered. Without a winner, ``nearest`` is the
-    layout that misses least memory, with where it misses; it is None if time ran out first.
+    layout that misses least memory, with where it misses; it is None if time ran out first, or if
+    a slower plan was known beforehand.
     ``losers`` are the layouts that were looked at one by one, fit and did not win, best first.
     ``pruned_by`` counts the pruned layouts by the bound that decided against them, the infeasible
     ones that were recognised by a bound included under memory. ``least`` is, for a field of the

@@ -611,7 +611,7 @@ class _Search:
         if self._leader is not None:
             lower = min(lower, self._leader.bound)
             bounds += _of_fields(self._leader.layout, self._leader.bound)
-        elif not unfinished:
+        elif not unfinished and math.isinf(self._ceiling):
             self._find_nearest(misfits)
         for _, loser in self._losers:
             bounds += _of_fields(loser.layout, loser.lower_bound)

@@ -15,6 +15,7 @@ from solver.capacity.documents import CapacityAnswer, CapacityRequest, Curve
 from solver.capacity.goodput import fit, step_seconds
 from solver.capacity.sizes import at_size, planned
 from solver.errors import BadRequest
+from solver.identity import plan_id
 from solver.request import PlanRequest
 
 JOB: dict[str, Any] = {
@@ -51,9 +52,10 @@ def test_every_useful_point_is_what_planning_that_size_gives() -> None:
     for point in curve().points:
         if point.useful:
             sized = at_size(PlanRequest.model_validate(JOB), point.nodes)
-            plan = planner.plan(sized)
-            assert point.iteration_seconds == pytest.approx(plan.iteration_seconds, rel=2e-4)
-            assert point.plan_id == plan.id
+            found = planner.found_by(sized).found
+            assert found is not None
+            assert point.iteration_seconds == pytest.approx(found.partition.makespan, rel=2e-4)
+            assert point.plan_id == plan_id(sized)
 
 
 def test_a_size_that_is_not_faster_than_the_ceiling_gives_no_plan() -> None:

@@ -36,3 +36,16 @@ def test_optimum_and_bound_equal_exhaustive_search(seed: int) -> None:
     assert found.makespan == pytest.approx(expected, rel=1e-9, abs=1e-12)
     assert found.lower_bound <= expected * (1 + 1e-9)
     assert found.lower_bound >= expected * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_where_a_wide_gap_is_asked_for_the_plan_is_within_it(seed: int) -> None:
+    costs = random_costs(seed, 4)
+    menu = policy_menu(costs, Recompute())
+    schedule = make_schedule("1f1b", 4, costs.micro_batches)
+    found = solve_partition(costs, menu, schedule, relative_gap=0.05)
+    if isinstance(found, Partition):
+        exact = solve_partition(costs, menu, schedule)
+        assert isinstance(exact, Partition)
+        assert found.lower_bound <= exact.makespan * (1 + 1e-9)
+        assert found.makespan <= found.lower_bound / (1 - 0.05)

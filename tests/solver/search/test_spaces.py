@@ -181,6 +181,20 @@ def test_no_variant_surpasses_the_first_by_more_than_its_gain(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", SPACES)
+def test_what_needs_no_more_devices_can_be_left_out_and_nothing_else_is(seed: int) -> None:
+    request = small_space(seed)
+
+    def named(beyond: int) -> set[Layout]:
+        asked = question(request, to_plan=True, beyond_devices=beyond)
+        members = ((family, at) for family in asked.families for at in range(len(family)))
+        return {layout for family, at in members for layout in family.variants(at)}
+
+    whole = named(0)
+    for beyond in sorted({layout.devices for layout in whole}):
+        assert named(beyond) == {layout for layout in whole if layout.devices > beyond}
+
+
+@pytest.mark.parametrize("seed", SPACES)
 def test_every_layout_of_a_space_is_legal_and_named_once(seed: int) -> None:
     request = small_space(seed)
     asked = question(request, to_plan=True)
