@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
@@ -39,6 +41,16 @@ class PrefixMenu(Menu):
             return None
         self._of_mix[best[0]] = best[1]
         return best[0]
+
+    def mixes(self, counts: tuple[int, ...]) -> tuple[Mix, ...]:
+        """The mixes of all numbers, whatever memory there is, those with fewer layers first."""
+        found: dict[Mix, None] = {}
+        for menu in self._menus:
+            mix = menu.cheapest(counts, -math.inf, 1)
+            assert mix is not None, "everything fits where states are endlessly small"
+            self._of_mix.setdefault(mix, menu.parts(mix))
+            found[mix] = None
+        return tuple(found)
 
     def parts(self, mix: Mix) -> tuple[Part, ...]:
         """What the blocks of a mix do."""

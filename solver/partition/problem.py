@@ -6,9 +6,12 @@ from solver.costs.pipeline import PipelineCosts
 from solver.errors import BadRequest
 from solver.partition.alike_menu import AlikeMenu
 from solver.partition.free_menu import FreeMenu
+from solver.partition.given_shared_splits import GivenSharedSplits
 from solver.partition.given_splits import GivenSplits
 from solver.partition.menu import Menu
-from solver.partition.regime import Regime
+from solver.partition.prefix_menu import PrefixMenu
+from solver.partition.prefix_shared import PrefixSharedProblem
+from solver.partition.regime import Admits, Regime, Split
 from solver.partition.ruled_shared import RuledSharedProblem
 from solver.partition.shared import SharedProblem
 from solver.partition.solve import PartitionProblem
@@ -16,7 +19,7 @@ from solver.partition.timed_menu import TimedMenu
 from solver.partition.window_menu import WindowMenu
 from solver.schedules import Schedule, Work
 
-Problem = PartitionProblem | SharedProblem | GivenSplits
+Problem = PartitionProblem | SharedProblem | GivenSplits | GivenSharedSplits
 
 
 def menu_on(menu: Menu, schedule: Schedule) -> Menu:
@@ -48,9 +51,10 @@ def partition_problem(
         BadRequest: One choice per stage is asked for where stages share devices.
     """
     admits = None if regime is None else regime.admits
-    if regime is not None and regime.splits is not None:
-        return GivenSplits(costs, menu, schedule, regime.splits)
+    splits = None if regime is None else regime.splits
     if schedule.virtual_stages == 1:
+        if splits is not None:
+            return GivenSplits(costs, menu, schedule, splits)
         return PartitionProblem(costs, menu, schedule, admits)
     if isinstance(menu, AlikeMenu):
         raise BadRequest(
@@ -58,6 +62,22 @@ def partition_problem(
             field="recompute.choice_per",
             hint="Choose per block or per model, or leave virtual_stages out.",
         )
+    if splits is None:
+        return _shared(costs, menu, schedule, admits)
+    problems = [_shared(costs, menu, schedule, admits, split) for split in splits]
+    return GivenSharedSplits(schedule, problems)
+
+
+def _shared(
+    costs: PipelineCosts,
+    menu: Menu,
+    schedule: Schedule,
+    admits: Admits | None,
+    split: Split | None = None,
+) -> SharedProblem:
+    """The problem of stages that share devices, by what their blocks may choose among."""
     if isinstance(menu, FreeMenu):
-        return SharedProblem(costs, menu, schedule, admits)
-    return RuledSharedProblem(costs, menu, schedule, admits)
+        return SharedProblem(costs, menu, schedule, admits, split)
+    if isinstance(menu, PrefixMenu):
+        return PrefixSharedProblem(costs, menu, schedule, admits, split)
+    return RuledSharedProblem(costs, menu, schedule, admits, split)

@@ -19,6 +19,7 @@ from solver.partition.candidates import Bools, Cut
 from solver.partition.free_menu import FreeMenu
 from solver.partition.menu import Index, Menu, Mix
 from solver.partition.outcome import Infeasible
+from solver.partition.regime import Split
 from solver.partition.shared import Plan, SharedProblem
 from solver.recompute.frontier import frontier_of
 from solver.recompute.policies import least_memory
@@ -44,17 +45,25 @@ class RuledSharedProblem(SharedProblem):
         menu: Menu,
         schedule: Schedule,
         admits: Callable[[Index], Bools] | None = None,
+        split: Split | None = None,
     ) -> None:
         self._rule = menu
         least = tuple(frontier_of([least_memory(block)]) for block in costs.blocks)
-        super().__init__(costs, FreeMenu(costs, least), schedule, admits)
+        super().__init__(costs, FreeMenu(costs, least), schedule, admits, split)
 
     def _least_recompute(self) -> float:
         """Nothing: what a rule asks for depends on the split."""
         return 0.0
 
+    def _bound_of(self, split: Split) -> float:
+        """The longest device's work without recompute."""
+        edges = np.array([[0, *(stop for _, stop in split)]])
+        return float(self._split_bounds.chains(edges).max())
+
     def _is_small(self) -> bool:
         """Whether all splits are tried."""
+        if self._split is not None:
+            return True
         return math.comb(len(self._costs.sequence) - 1, self._schedule.depth - 1) <= MOST_SPLITS
 
     def _splits_are_few(self) -> bool:
@@ -67,7 +76,7 @@ class RuledSharedProblem(SharedProblem):
 
     def _improve(self, deadline: float) -> None:
         """All splits where they are few, else from the first ones on."""
-        if not self._is_small():
+        if self._split is not None or not self._is_small():
             super()._improve(deadline)
             return
         inner = range(1, len(self._costs.sequence))

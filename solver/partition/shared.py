@@ -44,6 +44,7 @@ from solver.partition.outcome import (
 )
 from solver.partition.priced_paths import PricedPath, Prices
 from solver.partition.program import program_unit
+from solver.partition.regime import Split
 from solver.partition.runs import run_totals, signatures
 from solver.partition.shared_program import SharedModel
 from solver.partition.split_bounds import SplitBounds
@@ -80,6 +81,7 @@ class SharedProblem:
         menu: What its blocks may choose among.
         schedule: A schedule with several stages per device.
         admits: Which counts of blocks a stage may hold, shape (runs, kinds); None: any.
+        split: The only split of one copy of the model that there is; None: any.
 
     ``most_plans``: plans after which a large case's plan is good enough.
     """
@@ -90,6 +92,7 @@ class SharedProblem:
         menu: FreeMenu,
         schedule: Schedule,
         admits: Callable[[Index], Bools] | None = None,
+        split: Split | None = None,
     ) -> None:
         self._costs, self._menu, self._schedule = costs, menu, schedule
         self._signatures = signatures(costs.sequence, len(costs.blocks))
@@ -100,6 +103,9 @@ class SharedProblem:
         self._admitted = np.ones(len(counts), dtype=bool) if admits is None else admits(counts)
         everything = Candidates.all(self._signatures, self._totals, schedule.depth)
         alive = everything.alive & self._admitted[everything.runs]
+        self._split = split
+        if split is not None:
+            alive &= _only(everything, split)
         self._everything = replace(everything, alive=alive)
         self._best: tuple[float, Plan | None] = (math.inf, None)
         self._rows = device_chains(schedule)
@@ -112,6 +118,8 @@ class SharedProblem:
         self._moved_before = False
         recompute = self._least_recompute()
         self.bound = mean_chain(costs, schedule, recompute) + costs.fixed_seconds
+        if split is not None:
+            self.bound = max(self.bound, self._bound_of(split) + costs.fixed_seconds)
 
     @property
     def schedule(self) -> Schedule:
@@ -194,10 +202,17 @@ class SharedProblem:
         flight = np.array([max(alive, 1e-9)])
         return float(bare.bounds(np.array([counts]), np.array([states - others]), flight)[0])
 
+    def _bound_of(self, split: Split) -> float:
+        """Of every plan of this split; infinite if it cannot fit."""
+        edges = np.array([[0, *(stop for _, stop in split)]])
+        return float(self._split_bounds.bounds(edges)[0])
+
     # -- plans ------------------------------------------------------------------------------
 
     def _splits_are_few(self) -> bool:
         """Whether every split can be bounded."""
+        if self._split is not None:
+            return False
         few = splits_count(len(self._costs.sequence), self._schedule.depth) <= MOST_SPLITS
         return few and bool(self._admitted.all())
 
@@ -277,6 +292,8 @@ class SharedProblem:
         if not self._moved_before:
             self._try(self._first_cuts())
         self._moved_before = True
+        if self._split is not None:
+            return
         while self._best[1] is not None and time.monotonic() < deadline:
             if self._tried >= self.most_plans:
                 return
@@ -294,7 +311,9 @@ class SharedProblem:
         return [plans[at] for at in best if bounds[at] < self._best[0]]
 
     def _first_cuts(self) -> list[tuple[Cut, ...]]:
-        """Cuts of even layers, of level loads, and of even blocks."""
+        """Cuts of even layers, of level loads, and of even blocks; the only split where one is."""
+        if self._split is not None:
+            return [self._split]
         loads = np.where(
             self._everything.alive, self._everything.forward + self._everything.backward, np.inf
         )
@@ -310,7 +329,7 @@ class SharedProblem:
         """
         self._tried += len(plans)
         copies = self._schedule.stages // self._schedule.depth
-        complete = [plan for cuts in plans if (plan := self._with_mixes(cuts * copies)) is not None]
+        complete = [plan for cuts in plans for plan in self._complete(cuts * copies)]
         if not complete:
             return False
         makespans = simulate(schedule_graph(self._schedule), self._stage_times(complete)).makespan
@@ -319,6 +338,11 @@ class SharedProblem:
             self._best = (float(makespans[at]), complete[at])
             return True
         return False
+
+    def _complete(self, cuts: tuple[Cut, ...]) -> list[Plan]:
+        """The plans of a split that are worth a simulation."""
+        plan = self._with_mixes(cuts)
+        return [] if plan is None else [plan]
 
     def _with_mixes(self, cuts: tuple[Cut, ...]) -> Plan | None:
         mixes: list[Mix | None] = [None] * len(cuts)
@@ -443,6 +467,14 @@ class SharedProblem:
             for moment in moments(self._schedule, device)
         )
         return float(self._totals.states[runs].sum()) + held + self._costs.reserved_bytes
+
+
+def _only(everything: Candidates, split: Split) -> Bools:
+    """The runs of one split, each on its stage."""
+    found = np.zeros_like(everything.alive)
+    for stage, cut in enumerate(split):
+        found[(stage, *everything.index(stage, cut))] = True
+    return found
 
 
 def _level_blocks(blocks: int, stages: int) -> tuple[Cut, ...]:

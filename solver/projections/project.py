@@ -2,8 +2,8 @@
 
 The layout changes only where the framework refuses it. The split stays if the framework can be
 given it; of what it can be told to recompute, the fastest that fits is taken. Where no setting
-fits that split, where stages share devices, or where the framework divides the model by a rule of
-its own, the split is the framework's best one.
+fits that split, or where the framework divides the model by a rule of its own, the split is the
+framework's best one.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _with_the_cuts(
     sizes = [sum(count for _, count in stage.blocks) for stage in plan.stages]
     edges = [0, *itertools.accumulate(sizes)]
     cuts = tuple(itertools.pairwise(edges))
-    if layout.virtual_stages > 1 or len(cuts) != layout.pipeline_parallel:
+    if len(cuts) != layout.pipeline_parallel * layout.virtual_stages:
         return None
     if edges[-1] != len(costs.sequence):
         return None

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from solver.costs.pipeline import Block, Module, PipelineCosts
-from tests.solver.exhaustive import in_flight, makespan
+from tests.solver.exhaustive import (
+    in_flight,
+    interleaved_makespan,
+    interleaved_order,
+    makespan,
+)
 from tests.solver.random_costs import random_block
 
 TENSORS = NORM, ATTENTION, ACTIVATION = (
@@ -186,6 +192,76 @@ def fastest(
             ]
             best = min(best, makespan(schedule, forward, backward, n, costs.send_seconds))
     return best
+
+
+def interleaved_fastest(
+    costs: PipelineCosts,
+    devices: int,
+    chunks: int,
+    settings: list[Setting],
+    splits: Iterator[tuple[tuple[int, int], ...]],
+) -> float:
+    """The same where every device holds several stages: chunk by chunk, in turn."""
+    best, n = math.inf, costs.micro_batches
+    orders = [interleaved_order(device, devices, chunks, n) for device in range(devices)]
+    for split in splits:
+        runs = [tuple(costs.blocks[k] for k in costs.sequence[a:b]) for a, b in split]
+        forward = [sum(block.forward_seconds for block in run) for run in runs]
+        plain = [sum(block.backward_seconds for block in run) for run in runs]
+        for setting in settings:
+            options = [setting(run) for run in runs]
+            by_device = [
+                _fitting(costs, runs, options, orders[device], devices, device)
+                for device in range(devices)
+            ]
+            for chosen in itertools.product(*by_device):
+                backward = list(plain)
+                for device, seconds in enumerate(chosen):
+                    for chunk, extra in enumerate(seconds):
+                        backward[chunk * devices + device] += extra
+                if sum(forward) + sum(backward) < best:
+                    time = interleaved_makespan(forward, backward, devices, n, costs.send_seconds)
+                    best = min(best, time)
+    return best
+
+
+def _fitting(
+    costs: PipelineCosts,
+    runs: list[tuple[Block, ...]],
+    options: list[list[tuple[float, float, float]]],
+    order: list[tuple[str, int, int]],
+    devices: int,
+    device: int,
+) -> set[tuple[float, ...]]:
+    """Seconds of every way in which a device's chunks fit together, least ones only."""
+    mine = range(device, len(runs), devices)
+    states = sum(block.states.total for stage in mine for block in runs[stage])
+    room = costs.capacity_bytes * (1 + 1e-12)
+    found = {
+        tuple(seconds for _, seconds, _ in ways)
+        for ways in itertools.product(*(options[stage] for stage in mine))
+        if states + most_alive(order, dict(zip(mine, ways, strict=True))) <= room
+    }
+    return {
+        this
+        for this in found
+        if not any(other != this and all(map(operator.le, other, this)) for other in found)
+    }
+
+
+def most_alive(
+    order: list[tuple[str, int, int]], chosen: dict[int, tuple[float, float, float]]
+) -> float:
+    """Most bytes at the start of any backward, its stage's buffer included."""
+    alive, most = dict.fromkeys(chosen, 0), 0.0
+    for work, stage, _ in order:
+        if work == "F":
+            alive[stage] += 1
+            continue
+        held = sum(count * chosen[at][0] for at, count in alive.items())
+        most = max(most, held + chosen[stage][2])
+        alive[stage] -= 1
+    return most
 
 
 def every_split(
