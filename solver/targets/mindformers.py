@@ -1,11 +1,13 @@
 """MindFormers (PyNative trainer): layer ranges per chunk, and recompute by layer and by module.
 
-Read from mindspore-ai/mindformers at 167a50de (July 2026): pynative/config/config.py,
-pynative/distributed/activation_checkpoint.py and pipeline_parallel.py. Every chunk holds a layer
-at least. ``recompute.full_recompute_layer`` takes any layer ids, ``recompute.select_module`` layer
-ranges for each module path, layers in the first list ignoring the second. A recomputed module keeps
-its input; attention and feed-forward are used here. Graph mode is a target
-of its own (``mindformers_graph.py``).
+Read from mindspore-ai/mindformers at 167a50de (July 2026) and its release 2.1.0:
+pynative/config/config.py, pynative/trainer/trainer.py, pynative/distributed/
+activation_checkpoint.py and pipeline_parallel.py. Tensor parallelism goes with sequence parallelism
+only; micro-batches follow from the batch sizes; states are sharded over as many replicas as
+``data_parallel_shard`` says. Every chunk holds a layer at least. ``recompute.full_recompute_layer``
+takes any layer ids, ``recompute.select_module`` layer ranges for each module path, layers in the
+first list ignoring the second. A recomputed module keeps its input; attention and feed-forward are
+used here. Graph mode is a target of its own (``mindformers_graph.py``).
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from solver.targets.layers import admits_layers
 from solver.targets.planned import Planned, layer_choices
 from solver.targets.regimes import any_choice, in_full, subsets
 from solver.targets.sections import ATTENTION, FEED_FORWARD, section
-from solver.targets.target import Target
+from solver.targets.target import Refusal, Target
 from solver.targets.words import Remarks, yaml_export
 
 _MODULES = {"self_attention": ATTENTION, "mlp": FEED_FORWARD}
@@ -33,9 +35,19 @@ class MindFormers(Target):
 
     name = "mindformers"
     title = "MindFormers"
-    version = "167a50de (PyNative)"
+    version = "2.1.0, 167a50de (PyNative)"
     schedules = ("1f1b", "gpipe")
     virtual_stages = True
+
+    def refusal(self, layout: Layout) -> Refusal | None:
+        """Why it does not run this layout, or None."""
+        if layout.tensor_parallel > 1 and not layout.sequence_parallel:
+            return Refusal(
+                "sequence_parallel",
+                "MindFormers' PyNative trainer splits tensors only together with sequences.",
+                "true",
+            )
+        return super().refusal(layout)
 
     def regimes(self, costs: PipelineCosts, layout: Layout) -> list[Regime]:  # noqa: ARG002
         """Every layer for itself: all of it, its attention, its feed-forward, both, or nothing."""
@@ -48,9 +60,15 @@ class MindFormers(Target):
         parallelism: dict[str, object] = {
             "tensor_parallel": layout.tensor_parallel,
             "context_parallel": layout.context_parallel,
-            "data_parallel_shard": layout.data_parallel,
+            "sequence_parallel": layout.sequence_parallel,
+            "data_parallel_shard": layout.data_parallel if layout.zero_stage else 1,
             "pipeline_parallel": layout.pipeline_parallel,
         }
+        if layout.zero_stage == 1 and layout.data_parallel > 1:
+            parallelism["reshard_after_forward_policy"] = "never"
+            remarks.known.append(
+                "FSDP stands for ZeRO 1: it shards gradients as well, so memory is a little less."
+            )
         if layout.expert_parallel > 1:
             parallelism["expert_parallel"] = layout.expert_parallel
         if layout.pipeline_parallel > 1:
@@ -58,13 +76,15 @@ class MindFormers(Target):
             parallelism |= {
                 "pipeline_parallel_interleave_num": layout.virtual_stages,
                 "pipeline_parallel_schedule": schedule,
-                "pipeline_parallel_microbatch_size": planned.micro_batches,
                 "pipeline_parallel_layers_per_stage": _ranges(planned),
             }
-            remarks.known.append(
-                "pipeline_parallel_microbatch_size counts micro-batches, as its documentation says."
-            )
-        document: dict[str, object] = {"parallelism": parallelism}
+        document: dict[str, object] = {
+            "training": {
+                "local_batch_size": layout.micro_batch_size,
+                "global_batch_size": planned.global_batch_size,
+            },
+            "parallelism": parallelism,
+        }
         recompute = _recompute(planned, remarks)
         if recompute:
             document["recompute"] = recompute

@@ -1,9 +1,10 @@
 """MindFormers in graph mode: offsets from the even split, and first layers to run again per chunk.
 
-Read from mindspore-ai/mindformers at 167a50de (July 2026): ``model_config.offset`` and
-``recompute_config.recompute`` are lists [virtual stage][device]. A chunk holds num_layers // (all
-chunks) + offset layers; the first and the last chunk may hold none, the others one at least. Of
-its layers the first so many are run again. Selection by operator patterns is not used.
+Read from mindspore-ai/mindformers at 167a50de (July 2026) and its release 2.1.0:
+``model_config.offset`` and ``recompute_config.recompute`` are lists [virtual stage][device]. A
+chunk holds num_layers // (all chunks) + offset layers; the first and the last chunk may hold none,
+the others one at least. Of its layers the first so many are run again. Selection by operator
+patterns is not used.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class MindFormersGraph(Target):
 
     name = "mindformers-graph"
     title = "MindFormers in graph mode"
-    version = "167a50de (graph mode)"
+    version = "2.1.0, 167a50de (graph mode)"
     schedules = ("1f1b", "gpipe")
     virtual_stages = True
 
