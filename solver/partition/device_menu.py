@@ -83,7 +83,7 @@ class DeviceMenu:
     def _greedy_mixes(self, counts: Index, states: float) -> list[Mix] | None:
         room = self._costs.capacity_bytes - self._costs.reserved_bytes - states
         parts = self._greedy.parts(counts, room - self._waiting @ (counts @ self._held))
-        if parts is None or not self._fits(parts, states):
+        if parts is None or not self.fits(parts, states):
             return None
         return [self._mix(chunk) for chunk in parts]
 
@@ -103,17 +103,17 @@ class DeviceMenu:
         quickest = [
             [(k, self._quickest[k], n) for k, n in enumerate(row) if n] for row in counts.tolist()
         ]
-        if self._fits(quickest, states):
+        if self.fits(quickest, states):
             return [self._mix(chunk) for chunk in quickest]
         held = float((self._waiting @ (counts @ self._held)).max())
         for menu in self._menus:
             found = menu.cheapest(tuple(counts.ravel().tolist()), states + held, 1)
             if found is not None:
                 parts = self._by_chunk(found)
-                if menu is self._menus[-1] or self._fits(parts, states):
+                if menu is self._menus[-1] or self.fits(parts, states):
                     return [self._mix(chunk) for chunk in parts]
         least = [[(k, 0, n) for k, n in enumerate(row) if n] for row in counts.tolist()]
-        return [self._mix(chunk) for chunk in least] if self._fits(least, states) else None
+        return [self._mix(chunk) for chunk in least] if self.fits(least, states) else None
 
     def _by_chunk(self, found: Mix) -> list[list[tuple[int, int, int]]]:
         parts: list[list[tuple[int, int, int]]] = [[] for _ in self._chunks]
@@ -122,8 +122,8 @@ class DeviceMenu:
             parts[chunk].append((kind, choice, count))
         return parts
 
-    def _fits(self, parts: list[list[tuple[int, int, int]]], states: float) -> bool:
-        """Whether the device holds these choices at every moment."""
+    def fits(self, parts: list[list[tuple[int, int, int]]], states: float) -> bool:
+        """Whether the device holds these, (kind, choice, count) per chunk, at every moment."""
         fronts, blocks = self._frontiers, self._costs.blocks
         kept = np.array([sum(n * fronts[k].kept[c] for k, c, n in part) for part in parts])
         buffers = [
@@ -134,6 +134,10 @@ class DeviceMenu:
         waits = np.array([sum(n * self._held[k] for k, _, n in part) for part in parts])
         working = np.array([*buffers, 0.0])[self._acting]
         return bool((self._alive @ kept + self._waiting @ waits + working <= room).all())
+
+    def mixes_of(self, parts: list[list[tuple[int, int, int]]]) -> list[Mix]:
+        """One mix per chunk from its (kind, choice, count)."""
+        return [self._mix(chunk) for chunk in parts]
 
     def _mix(self, parts: list[tuple[int, int, int]]) -> Mix:
         seconds = sum(n * float(self._frontiers[k].seconds[c]) for k, c, n in parts)

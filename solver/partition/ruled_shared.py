@@ -11,6 +11,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,7 +22,8 @@ from solver.partition.menu import Index, Menu, Mix
 from solver.partition.outcome import Infeasible
 from solver.partition.regime import Split
 from solver.partition.shared import Plan, SharedProblem
-from solver.recompute.frontier import frontier_of
+from solver.partition.split_rows import SplitRows
+from solver.recompute.frontier import Frontier, frontier_of
 from solver.recompute.policies import least_memory
 from solver.schedules import Schedule
 from solver.schedules.moments import moments
@@ -59,6 +61,16 @@ class RuledSharedProblem(SharedProblem):
         """The longest device's work without recompute."""
         edges = np.array([[0, *(stop for _, stop in split)]])
         return float(self._split_bounds.chains(edges).max())
+
+    def _relaxed_frontiers(self) -> tuple[Frontier, ...]:
+        """Least memory for nothing: a rule's recompute has no bound of its own."""
+        return tuple(
+            replace(front, seconds=np.zeros_like(front.seconds)) for front in self._menu.frontiers
+        )
+
+    def _level(self, rows: SplitRows, plan: Plan, hulls: list[list[int]]) -> None:  # noqa: ARG002
+        """There is nothing to choose."""
+        self._keep_best([plan])
 
     def _is_small(self) -> bool:
         """Whether all splits are tried."""

@@ -45,9 +45,12 @@ from solver.partition.outcome import (
 from solver.partition.priced_paths import PricedPath, Prices
 from solver.partition.program import program_unit
 from solver.partition.regime import Split
+from solver.partition.relaxed_splits import RelaxedSplits
+from solver.partition.rounded_mixes import rounded_mixes
 from solver.partition.runs import run_totals, signatures
 from solver.partition.shared_program import SharedModel
 from solver.partition.split_bounds import SplitBounds
+from solver.partition.split_rows import QUICK, THOROUGH, SplitRows
 from solver.recompute.frontier import Frontier, frontier_of
 from solver.schedules import Schedule, StageTimes, critical_path, schedule_graph, simulate
 from solver.schedules.moments import moments
@@ -66,6 +69,9 @@ MOST_TURNS = 6
 
 MOST_MOVES = 16
 """Moved splits that are simulated in one step."""
+
+LEVELLED = 3
+"""Splits of the relaxation whose mixes are levelled."""
 
 REACH = 4
 """Stages over which a block may be passed on in one move."""
@@ -145,10 +151,13 @@ class SharedProblem:
         if self._is_small():
             proved = self._add_rows(deadline, cutoff)
             self._engine = "highs" if self._rounds else "moves"
-        elif self._splits_are_few() and not math.isfinite(self.most_plans):
-            self._engine = "splits"
-            proved = self._try_all(deadline, relative_gap)
-            self._improve(deadline)
+        else:
+            if self._splits_are_few() and not math.isfinite(self.most_plans):
+                self._engine = "splits"
+                proved = self._try_all(deadline, relative_gap)
+                self._improve(deadline)
+            if self._best[1] is not None:
+                proved = max(proved, self._relax(deadline, relative_gap, cutoff))
         makespan, plan = self._best
         lower = max(root, min(proved, makespan))
         if plan is None:
@@ -330,14 +339,7 @@ class SharedProblem:
         self._tried += len(plans)
         copies = self._schedule.stages // self._schedule.depth
         complete = [plan for cuts in plans for plan in self._complete(cuts * copies)]
-        if not complete:
-            return False
-        makespans = simulate(schedule_graph(self._schedule), self._stage_times(complete)).makespan
-        at = int(np.argmin(makespans))
-        if makespans[at] < self._best[0] * (1 - EXACT):
-            self._best = (float(makespans[at]), complete[at])
-            return True
-        return False
+        return bool(complete) and self._keep_best(complete)
 
     def _complete(self, cuts: tuple[Cut, ...]) -> list[Plan]:
         """The plans of a split that are worth a simulation."""
@@ -367,6 +369,68 @@ class SharedProblem:
                 for device in range(self._schedule.devices)
             ]
         return self._menus
+
+    def _relax(self, deadline: float, relative_gap: float, cutoff: float) -> float:
+        """A bound of every plan from the relaxation; its cuts, made whole, are tried."""
+        makespan, plan = self._best
+        if plan is None or makespan <= 0:
+            return 0.0
+        quick = math.isfinite(self.most_plans)
+        relaxed = RelaxedSplits(self._costs, self._relaxed_frontiers(), self._schedule, makespan)
+        if self._split is not None:
+            relaxed.only(self._counts_of(self._split))
+        rows = SplitRows(relaxed, self._schedule, self._rows, deadline)
+        rows.begin(self._stage_times([plan]))
+        self._level(rows, plan, relaxed.hulls)
+        makespan, plan = self._best
+        assert plan is not None, "levelling takes no plan away"
+        target = min(makespan * (1 - relative_gap), cutoff - self._costs.fixed_seconds)
+        found = rows.bound(self._stage_times([plan]), target, QUICK if quick else THOROUGH)
+        if found.bound < target:
+            self._quick = True  # levelling makes mixes of its own
+            copies = self._schedule.stages // self._schedule.depth
+            for cuts in found.cuts[:LEVELLED]:
+                for made in self._complete(cuts * copies):
+                    self._level(rows, made, relaxed.hulls)
+            self._quick = False
+        return found.bound
+
+    def _level(self, rows: SplitRows, plan: Plan, hulls: list[list[int]]) -> None:
+        """Try a plan, and its cuts with what the relaxation would keep of them, made whole."""
+        cuts, mixes = plan
+        self._keep_best([plan])
+        fronts, blocks = self._menu.frontiers, self._costs.blocks
+        buffers = [
+            max(float(fronts[k].rebuilt[c]) + blocks[k].working_bytes for k, c, _ in mix.parts)
+            for mix in mixes
+        ]
+        counts = self._counts_of(cuts[: self._schedule.depth])
+        found = rows.level(counts, buffers, self._stage_times([plan]))
+        if found is None:
+            return
+        levelled: dict[int, Mix] = {}
+        for device, menu in enumerate(self._device_menus()):
+            stages = self._schedule.stages_of(device)
+            runs = [int(self._signatures.of_run[cuts[stage]]) for stage in stages]
+            states = float(self._totals.states[runs].sum())
+            made = rounded_mixes(menu, hulls, [found.shares[stage] for stage in stages], states)
+            if made is None:
+                made = [mixes[stage] for stage in stages]
+            levelled.update(zip(stages, made, strict=True))
+        self._keep_best([(cuts, tuple(levelled[stage] for stage in range(len(cuts))))])
+
+    def _keep_best(self, plans: list[Plan]) -> bool:
+        """Simulate plans; whether the best improved."""
+        makespans = simulate(schedule_graph(self._schedule), self._stage_times(plans)).makespan
+        at = int(np.argmin(makespans))
+        if makespans[at] < self._best[0] * (1 - EXACT):
+            self._best = (float(makespans[at]), plans[at])
+            return True
+        return False
+
+    def _relaxed_frontiers(self) -> tuple[Frontier, ...]:
+        """What blocks may choose among, or less."""
+        return self._menu.frontiers
 
     # -- the program ------------------------------------------------------------------------
 

@@ -1,0 +1,176 @@
+"""A bound of splits over stages that share devices: rows added to a relaxation till it is tight.
+
+The relaxation (``relaxed_splits.py``) is solved and its stage times are simulated as they are. The
+critical path is a row for all plans; so are those of times between the solution and the best plan,
+which lie where the optimum will be (Ben-Ameur and Neto 2007, "Acceleration of cutting-plane and
+column generation algorithms", call it in-out separation). First with blocks that may be divided,
+which costs little; then with whole blocks on every device, which is what most of the bound is worth
+where layers are few. Their cuts, made whole, are plans to try.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from solver.partition.candidates import Cut
+from solver.partition.menu import Floats, Index
+from solver.partition.relaxed_splits import RelaxedSplit, RelaxedSplits
+from solver.schedules import (
+    Path,
+    Schedule,
+    StageTimes,
+    Work,
+    critical_path,
+    schedule_graph,
+    simulate,
+)
+
+BETWEEN = (1.0, 0.5, 0.2)
+"""How far from the best plan to the solution the times lie whose critical paths become rows."""
+
+BUMP = 0.02
+"""How much slower one device is than in the even pipeline whose critical path is a first row."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How often the relaxation is solved: with blocks divided, and with whole ones; the nodes of a
+    solve with whole ones, and the most devices for which they are asked for at all."""
+
+    divided: int
+    whole: int
+    most_nodes: int = 2_000
+    most_devices: int = 16
+
+
+PRECISE = 1e-3
+"""Relative gap at which a solve with whole blocks ends."""
+
+LEVELLED = 4
+"""Solves after which the mixes of one split are good enough."""
+
+QUICK = Effort(divided=6, whole=1)
+THOROUGH = Effort(divided=8, whole=4)
+
+
+@dataclass(frozen=True)
+class SplitsBound:
+    """A bound of every plan's makespan, infinite if the relaxation already fits no memory.
+
+    ``cuts`` are those of the solutions, made whole, the last first.
+    """
+
+    bound: float
+    cuts: tuple[tuple[Cut, ...], ...]
+
+
+class SplitRows:
+    """A relaxation with the rows found so far.
+
+    Args:
+        relaxed: The relaxation, without rows.
+        schedule: Whose paths are added.
+        rows: Paths to begin with; those found are appended.
+        deadline: When to stop, as ``time.monotonic``.
+    """
+
+    def __init__(
+        self, relaxed: RelaxedSplits, schedule: Schedule, rows: list[Path], deadline: float
+    ) -> None:
+        self._relaxed, self._schedule, self._rows = relaxed, schedule, rows
+        self._deadline = deadline
+        for path in rows:
+            relaxed.add_path(path)
+
+    def begin(self, known: StageTimes) -> None:
+        """Critical paths of a plan, and of even pipelines in which one device is slower."""
+        factors = np.ones((self._schedule.devices, self._schedule.stages))
+        for device in range(self._schedule.devices):
+            factors[device, self._schedule.stages_of(device)] += BUMP
+        even = StageTimes.of(
+            known.forward.mean() * factors,
+            known.backward.mean() * factors,
+            known.send,
+            weight=None if known.weight is None else known.weight.mean() * factors,
+        )
+        for times in (known, even):
+            self._add_critical(times)
+
+    def bound(self, known: StageTimes, target: float, effort: Effort) -> SplitsBound:
+        """Add rows until the bound of all splits reaches ``target`` or the effort is spent.
+
+        Args:
+            known: Times of the best plan so far (one candidate).
+            target: Seconds beyond which no better bound is of use.
+            effort: How often the relaxation is solved.
+        """
+        bound, cuts, whole = 0.0, [], False
+        turns = effort.divided
+        while turns > 0 and (left := self._deadline - time.monotonic()) > 0:
+            turns -= 1
+            found = self._relaxed.solve(PRECISE, effort.most_nodes, left)
+            if found is None:
+                return SplitsBound(math.inf, ())
+            bound = max(bound, found.bound)
+            cuts.append(found.cuts)
+            if bound >= target:
+                break
+            fresh = self._add_critical(_between(known, found.times))
+            if (not fresh or not turns) and not whole:
+                if self._schedule.devices > effort.most_devices:
+                    break
+                whole, turns = True, effort.whole
+                self._relaxed.with_whole_devices()
+            elif not fresh:
+                break
+        return SplitsBound(bound, tuple(dict.fromkeys(reversed(cuts))))
+
+    def level(self, counts: Index, buffers: list[float], known: StageTimes) -> RelaxedSplit | None:
+        """The best way to keep and recompute in one split, of blocks that may be divided.
+
+        Args:
+            counts: Blocks of every kind per stage, shape (depth, kinds).
+            buffers: Bytes that every stage rebuilds into.
+            known: Times of a plan with these cuts (one candidate).
+        """
+        self._relaxed.hold(counts, buffers)
+        found = None
+        for _ in range(LEVELLED):
+            left = self._deadline - time.monotonic()
+            found = self._relaxed.solve(PRECISE, 1, left) if left > 0 else None
+            if found is None or not self._add_critical(_between(known, found.times)):
+                break
+        self._relaxed.release()
+        return found
+
+    def _add_critical(self, times: StageTimes) -> int:
+        """Add the critical path of every candidate; how many are new."""
+        simulation = simulate(schedule_graph(self._schedule), times)
+        paths = [critical_path(simulation, one) for one in range(len(times.forward))]
+        fresh = [path for path in dict.fromkeys(paths) if path not in self._rows]
+        self._rows += fresh
+        for path in fresh:
+            self._relaxed.add_path(path)
+        return len(fresh)
+
+
+def _between(known: StageTimes, times: StageTimes) -> StageTimes:
+    """Times of one candidate, and on the way to it from another."""
+    share = np.array(BETWEEN)[:, None]
+
+    def mixed(first: Floats, second: Floats) -> Floats:
+        return np.asarray((1 - share) * first + share * second)
+
+    return StageTimes(
+        forward=mixed(known.forward, times.forward),
+        backward=mixed(known.backward, times.backward),
+        send=known.send,
+        before_first=mixed(known.before_first, times.before_first),
+        after_last=mixed(known.after_last, times.after_last),
+        step=mixed(known.step, times.step),
+        weight=mixed(known.of_work(Work.WEIGHT), times.of_work(Work.WEIGHT)),
+    )

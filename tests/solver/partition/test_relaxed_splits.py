@@ -1,0 +1,76 @@
+"""The relaxation of splits against its slow twin, and what it proves where that cannot go."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.gpt_3 import gpt_3
+from solver.costs.pipeline import PipelineCosts
+from solver.partition.outcome import Partition
+from solver.partition.policy_menu import policy_menu
+from solver.partition.problem import partition_problem
+from solver.partition.relaxed_splits import RelaxedSplits
+from solver.partition.split_rows import Effort, SplitRows
+from solver.recompute import frontier
+from solver.request import Recompute
+from solver.schedules import StageTimes, make_schedule
+from tests.solver.every_plan import Pipeline, optimum
+from tests.solver.random_costs import random_costs
+
+SHAPES = (
+    Pipeline("1f1b", 2, 2),
+    Pipeline("1f1b", 2, 3),
+    Pipeline("1f1b", 3, 2),
+    Pipeline("zb-v", 2, 2),
+    Pipeline("chimera", 2),
+)
+
+
+def _random_case(seed: int) -> tuple[Pipeline, PipelineCosts]:
+    pipeline = SHAPES[seed % len(SHAPES)]
+    costs = random_costs(
+        90_000 + seed,
+        pipeline.depth,
+        most_blocks=pipeline.depth + 2,
+        most_ops=2,
+        micro_batches=2 * pipeline.devices,
+        late_weights=True,
+    )
+    roomier = random.Random(seed).choice([1.0, 1.5, 2.5])
+    return pipeline, replace(costs, capacity_bytes=costs.capacity_bytes * roomier)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_relaxation_is_never_above_exhaustive_search(seed: int) -> None:
+    pipeline, costs = _random_case(seed)
+    expected = optimum(costs, pipeline)
+    schedule = make_schedule(
+        pipeline.schedule, pipeline.devices, costs.micro_batches, pipeline.chunks, pipeline.group
+    )
+    relaxed = RelaxedSplits(costs, tuple(map(frontier, costs.blocks)), schedule, about=1.0)
+    rows = SplitRows(relaxed, schedule, [], time.monotonic() + 60)
+    even = [1.0] * schedule.stages
+    known = StageTimes.of(even, even, costs.send_seconds)
+    rows.begin(known)
+    bound = rows.bound(known, math.inf, Effort(divided=30, whole=10)).bound
+    assert bound + costs.fixed_seconds <= expected * (1 + 1e-9) or math.isinf(expected)
+    if math.isinf(bound):
+        assert math.isinf(expected)
+    else:
+        assert math.isinf(expected) or bound > 0.3 * expected
+
+
+@pytest.mark.parametrize(
+    ("capacity_bytes", "gap"), [(1e15, 0.005), (4.12e10, 0.02)], ids=["ample", "tight"]
+)
+def test_interleaved_plans_come_with_a_small_gap(capacity_bytes: float, gap: float) -> None:
+    costs = gpt_3(32, 32, capacity_bytes)
+    schedule = make_schedule("1f1b", 4, 32, 2)
+    found = partition_problem(costs, policy_menu(costs, Recompute()), schedule).solve()
+    assert isinstance(found, Partition)
+    assert found.lower_bound >= found.makespan * (1 - gap)
