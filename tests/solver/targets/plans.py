@@ -54,14 +54,18 @@ def expected_layers(framework: str) -> list[int]:
     """Layers of its stages, in model order."""
     layers = [layers_of(stage) for stage in made(framework).stages]
     assert sum(layers) == 16
+    assert min(layers[1:-1]) > 0, "only an end of the model may stand alone"
     return layers
 
 
-@cache
 def interleaved() -> Plan:
-    """Seven measured layers and the model's ends on two devices with two chunks each, in full
-    recompute, which every framework that interleaves can run.
-    """
+    """A plan in full recompute, which every framework that interleaves can run."""
+    return interleaved_for("torchtitan")
+
+
+@cache
+def interleaved_for(framework: str, memory_bytes: float = 40.0) -> Plan:
+    """Seven measured layers and the model's ends on two devices with two chunks each."""
     op = {"name": "t", "inputs": ["x"], "forward_seconds": 1.0, "backward_seconds": 2.0}
     op |= {"output_bytes": 4.0, "backward_reads": ["x", "t"]}
     block = {"state_bytes": 1.0, "input_bytes": 1.0, "ops": [op]}
@@ -76,10 +80,10 @@ def interleaved() -> Plan:
                         "sequence": sequence,
                     }
                 },
-                "cluster": {"memory_bytes": 40.0},
+                "cluster": {"memory_bytes": memory_bytes},
                 "training": {"global_batch_size": 4},
                 "layout": {"pipeline_parallel": 2, "virtual_stages": 2, "micro_batch_size": 1},
-                "target": {"framework": "torchtitan"},
+                "target": {"framework": framework},
             }
         )
     )
