@@ -94,19 +94,25 @@ def running(database_url: str, **settings: str) -> Iterator[Service]:
         **settings,
     }
     command = [sys.executable, "-m", "service.cli", "serve", "--port", str(port)]
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
-    service = Service(process, port)
-    try:
-        _wait_until_up(service)
-        yield service
-    finally:
-        process.terminate()
-        process.wait(20)
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=log)
+        service = Service(process, port)
+        try:
+            if not _is_up(service):
+                log.seek(0)
+                raise SystemExit(f"the service did not come up:\n{log.read().decode()}")
+            yield service
+        finally:
+            process.terminate()
+            process.wait(20)
 
 
-def _wait_until_up(service: Service) -> None:
+def _is_up(service: Service) -> bool:
+    """Wait until the service answers; false when it ends before or takes a minute."""
     with Client(service.url, timeout_seconds=5.0) as client:
         for _ in range(600):
+            if service.process.poll() is not None:
+                return False
             try:
                 client.health()
             except OSError:
@@ -116,8 +122,8 @@ def _wait_until_up(service: Service) -> None:
                     raise
                 time.sleep(0.1)
             else:
-                return
-    raise SystemExit("the service did not come up")
+                return True
+    return False
 
 
 def http(method: str, path: str, body: bytes = b"", **headers: str) -> bytes:

@@ -16,7 +16,7 @@ from service.client import Client
 from service.console.answers import page
 from service.console.progress import ProgressLine
 from service.migrate import migrate
-from service.operations import logs, traces
+from service.operations import logs, memory, traces
 from service.problems import ProblemError
 from service.settings import Settings
 from service.store import Store
@@ -41,6 +41,7 @@ def serve(host: str, port: int, first: PlanRequest | None = None) -> None:
 
     ``first`` is planned over HTTP as soon as the service is up, and shown.
     """
+    memory.share_one_heap()
     settings = resolved(Settings(), host)
     logs.configure(settings.log_level, settings.log_format)
     if settings.traces_url is not None:

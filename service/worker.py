@@ -8,13 +8,14 @@ import signal
 import sys
 
 from service.jobs import engine
-from service.operations import logs, metrics, traces
+from service.operations import logs, memory, metrics, traces
 from service.settings import Settings
 from service.store import Store
 
 
 def run(metrics_port: int | None = None) -> None:
     """Work until told to stop; running jobs are handed back."""
+    memory.share_one_heap()
     settings = Settings()
     logs.configure(settings.log_level, settings.log_format)
     if settings.traces_url is not None:
