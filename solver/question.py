@@ -49,6 +49,7 @@ from solver.request import (
 )
 from solver.schedules import Schedule
 from solver.search.family_bounds import may_fit
+from solver.search.members import Members
 from solver.search.rough import RoughTotals
 from solver.targets.registry import target_named
 from solver.targets.target import Target
@@ -352,7 +353,7 @@ def _of_architecture(
 
         def fits(family: Family) -> bool:
             totals = rough.of(family)
-            return totals is None or bool(may_fit(rough.members(family), totals, kept).any())
+            return totals is None or bool(may_fit(Members.of(family), totals, kept).any())
 
         alike = stages_that_cost_alike(training)
         of_plan = families(

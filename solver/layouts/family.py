@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -67,57 +68,61 @@ class Family:
         member = self.member(position)
         return tuple(
             replace(member, zero_stage=zero, sharding_group=group, rank_order=order)
-            for order in self._orders(member)
+            for order in self._orders(member.data_parallel, member.pipeline_parallel > 1)
             for zero in sorted(self.zero_stages, reverse=True)
-            for group in self._groups(member, zero)
+            for group in self._groups(member.data_parallel, zero)
         )
 
     def counts(self) -> Index:
         """How many variants each member has, shape (members,)."""
-        known: dict[tuple[int, bool], int] = {}
-        found = np.empty(len(self), dtype=np.int64)
-        for position, key in enumerate(
-            zip(self.data.tolist(), (self.pipeline == 1).tolist(), strict=True)
-        ):
-            if key not in known:
-                member = self.member(position)
-                groups = sum(len(self._groups(member, zero)) for zero in self.zero_stages)
-                known[key] = len(self._orders(member)) * groups
-            found[position] = known[key]
-        return found
+        members = list(zip(self.data.tolist(), (self.pipeline > 1).tolist(), strict=True))
+        known = {member: self._count(*member) for member in set(members)}
+        return np.array([known[member] for member in members], dtype=np.int64)
 
-    def _orders(self, member: Layout) -> Sequence[str]:
-        """Orders that differ for this member (``rules.py`` says which a framework can run)."""
-        if member.pipeline_parallel == 1 or member.data_parallel == 1:
+    def _count(self, data: int, piped: bool) -> int:
+        """Variants of a member of so many replicas, with or without a pipeline."""
+        groups = sum(len(self._groups(data, zero)) for zero in self.zero_stages)
+        return len(self._orders(data, piped)) * groups
+
+    def _orders(self, data: int, piped: bool) -> Sequence[str]:
+        """Orders that differ for a member (``rules.py`` says which a framework can run)."""
+        if not piped or data == 1:
             return self.rank_orders[:1]
-        folded = member.expert_parallel * member.expert_shards
-        if self.several_experts and folded != member.tensor_parallel * member.context_parallel:
+        one = self.exemplar
+        folded = one.expert_parallel * one.expert_shards
+        if self.several_experts and folded != one.tensor_parallel * one.context_parallel:
             inside = RankOrder.PIPELINE_INSIDE.value
             return [order for order in self.rank_orders if order != inside]
         return self.rank_orders
 
-    def _groups(self, member: Layout, zero_stage: int) -> list[int]:
-        """Sharding groups, 0 for all replicas, largest first."""
+    def _groups(self, data: int, zero_stage: int) -> Sequence[int]:
+        """Sharding groups of a member, 0 for all replicas, largest first."""
         if self.sharding_groups == (0,):
-            return [0]
+            return (0,)
         if zero_stage == 0:
-            return [0] if self.sharding_groups is None else []
-        replicas = member.replicas
-        found = []
-        for size in reversed(divisors(replicas)):
-            if self.sharding_groups is not None and size not in self.sharding_groups:
-                continue
-            if size == 1 < replicas and self.sharding_groups is None:
-                continue  # sharded over one: ZeRO 0
-            if self._expert_replicas(member) % (replicas // size) == 0:
-                found.append(0 if size == replicas else size)
-        return found
+            return (0,) if self.sharding_groups is None else ()
+        one = self.exemplar
+        replicas = expert_replicas = data * one.context_parallel
+        if self.several_experts:
+            folded = one.expert_parallel * one.expert_shards
+            expert_replicas = replicas * one.tensor_parallel // folded
+        return _sharding_groups(replicas, expert_replicas, self.sharding_groups)
 
-    def _expert_replicas(self, member: Layout) -> int:
-        if not self.several_experts:
-            return member.replicas
-        ranks = member.replicas * member.tensor_parallel
-        return ranks // (member.expert_parallel * member.expert_shards)
+
+@lru_cache(maxsize=4096)
+def _sharding_groups(
+    replicas: int, expert_replicas: int, admitted: tuple[int, ...] | None
+) -> tuple[int, ...]:
+    """Groups over which states can be sharded, those of the experts in as many parts."""
+    found = []
+    for size in reversed(divisors(replicas)):
+        if admitted is not None and size not in admitted:
+            continue
+        if size == 1 < replicas and admitted is None:
+            continue  # sharded over one: ZeRO 0
+        if expert_replicas % (replicas // size) == 0:
+            found.append(0 if size == replicas else size)
+    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)

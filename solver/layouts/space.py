@@ -46,6 +46,9 @@ LEAST_TOKENS = 512
 """Tokens of a sequence on a device, below which free context parallelism does not go."""
 
 
+_Table = tuple[Index, tuple[str, ...], tuple[StagePools, ...]]
+
+
 def space(
     asked: LayoutRequest,
     setting: Setting,
@@ -93,6 +96,7 @@ class _Space:
         self._domain, self._pools = cluster.domain_size, cluster.pools
         self._experts = bool(setting.experts)
         self._known_chunks: dict[tuple[str, tuple[int, ...]], tuple[Index, Index]] = {}
+        self._known_tables: dict[tuple[int, tuple[int, ...], int, bool], _Table] = {}
         schedules = asked.values("schedule") or (ScheduleName.ONE_F_ONE_B,)
         # 1F1B first: of two that are equally good the first is taken.
         self._schedules = sorted(
@@ -197,25 +201,21 @@ class _Space:
 
     def _family(self, base: Layout, zero_stages: tuple[int, ...]) -> Iterator[Family]:
         sharded = max(zero_stages) >= 2
-        pipeline, data, assigned = self._pipelines(base, sharded)
-        rows = [
-            self._with_schedule(name, pipeline, data, base.micro_batch_size)
-            for name in self._schedules
-        ]
-        names = tuple(
-            name
-            for name, row in zip(self._schedules, rows, strict=True)
-            for _ in range(row.shape[1])
-        )
-        table = np.concatenate(rows, axis=1)
+        replicas = self._replicas(base)
+        key = (base.devices, tuple(replicas), base.micro_batch_size, sharded)
+        if key not in self._known_tables:
+            self._known_tables[key] = self._table(base, replicas, sharded)
+        table, names, assigned = self._known_tables[key]
         if not names:
             return
         # Sharding per micro-batch depends on the replicas: a family for each number and group.
-        for replicas in np.unique(table[2]).tolist() if sharded else [None]:
-            mine = np.ones(len(names), dtype=bool) if replicas is None else table[2] == replicas
-            places = np.flatnonzero(mine)
-            chosen = table[:, places]
-            order = np.lexsort(chosen[[2, 1, 0]])
+        for data in np.unique(table[2]).tolist() if sharded else [None]:
+            mine = slice(None) if data is None else table[2] == data
+            chosen, schedule = table[:, mine], names
+            if data is not None:
+                schedule = tuple(
+                    name for name, at in zip(names, table[2], strict=True) if at == data
+                )
             exemplar = replace(
                 base,
                 data_parallel=int(chosen[2].max()),
@@ -225,20 +225,34 @@ class _Space:
             for group in self._groups_per_micro_batch(exemplar) if sharded else [None]:
                 found = Family(
                     exemplar=replace(exemplar, sharding_group=_group(group, exemplar)),
-                    pipeline=chosen[0][order],
-                    virtual=chosen[1][order],
-                    data=chosen[2][order],
-                    micro_batches=chosen[3][order],
-                    schedule=tuple(names[places[at]] for at in order),
+                    pipeline=chosen[0],
+                    virtual=chosen[1],
+                    data=chosen[2],
+                    micro_batches=chosen[3],
+                    schedule=schedule,
                     zero_stages=zero_stages,
                     sharding_groups=(self._groups if group is None else (group,)),
                     rank_orders=tuple(RankOrder(order).value for order in self._orders),
                     several_experts=self._experts,
                 )
                 if self._pools:
-                    of_member = tuple(assigned[at] for at in chosen[4][order])
+                    of_member = tuple(assigned[at] for at in chosen[4])
                     found = PooledFamily(**vars(found), assigned=of_member)
                 yield found
+
+    def _table(self, base: Layout, replicas: list[int], sharded: bool) -> _Table:
+        """Members by pipeline, chunks and replicas: rows as ``_with_schedule``, the schedule of
+        each, and the pools of every place.
+        """
+        pipeline, data, assigned = self._pipelines(base, replicas, sharded)
+        rows = [
+            self._with_schedule(name, pipeline, data, base.micro_batch_size)
+            for name in self._schedules
+        ]
+        names = np.repeat(np.arange(len(rows)), [row.shape[1] for row in rows])
+        table = np.concatenate(rows, axis=1)
+        order = np.lexsort(table[[2, 1, 0]])
+        return table[:, order], tuple(self._schedules[at] for at in names[order]), assigned
 
     def _groups_per_micro_batch(self, exemplar: Layout) -> list[int]:
         """Sharding groups where weights move with every micro-batch: all replicas, or a node's."""
@@ -252,17 +266,18 @@ class _Space:
         return sorted({replicas, local} - ({1} if replicas > 1 else set()), reverse=True)
 
     def _pipelines(
-        self, base: Layout, sharded: bool
+        self, base: Layout, replicas: list[int], sharded: bool
     ) -> tuple[Index, Index, tuple[StagePools, ...]]:
         """Pipeline and data parallel, each pair once, or once for each assignment to pools."""
         if self._pools:
-            return self._on_pools(base, sharded)
-        pipeline, data = self._alike(base, sharded)
+            return self._on_pools(base, replicas, sharded)
+        pipeline, data = self._alike(base, replicas, sharded)
         beyond = base.devices * pipeline * data > self._beyond
         return pipeline[beyond], data[beyond], ()
 
-    def _on_pools(self, base: Layout, sharded: bool) -> tuple[Index, Index, tuple[StagePools, ...]]:
-        replicas = self._replicas(base)
+    def _on_pools(
+        self, base: Layout, replicas: list[int], sharded: bool
+    ) -> tuple[Index, Index, tuple[StagePools, ...]]:
         layers = 1 if sharded else self._setting.architecture.num_layers
         found = list(assignments(self._pools, base.devices, replicas, layers, self._asked))
         pipeline = [sum(stages for _, stages in assigned) for assigned, _ in found]
@@ -272,13 +287,13 @@ class _Space:
             tuple(assigned for assigned, _ in found),
         )
 
-    def _alike(self, base: Layout, sharded: bool) -> tuple[Index, Index]:
+    def _alike(self, base: Layout, suiting: list[int], sharded: bool) -> tuple[Index, Index]:
         setting, room = self._setting, self._setting.devices // base.devices
         values = self._asked.values("pipeline_parallel")
         most = min(room, setting.architecture.num_layers)
         stages = range(1, most + 1) if values is None else [p for p in values if p <= most]
         pipeline = np.array([p for p in stages if p == 1 or not sharded], dtype=np.int64)
-        replicas = np.array(self._replicas(base), dtype=np.int64)
+        replicas = np.array(suiting, dtype=np.int64)
         if not len(pipeline) or not len(replicas):
             return np.zeros((2, 0), dtype=np.int64)[0], np.zeros(0, dtype=np.int64)
         if self._asked.values("data_parallel") is None:

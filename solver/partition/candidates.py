@@ -285,3 +285,22 @@ def least_bottleneck_plan(candidates: Candidates, bound: Floats, cost: Floats) -
     if not np.isfinite(limit):
         return ()
     return cheapest_plan(candidates, np.where(bound <= limit, cost, np.inf))
+
+
+def all_plans(candidates: Candidates, most: int) -> list[tuple[Cut, ...]] | None:
+    """Every plan that the runs alive make; None if they are more than ``most``."""
+    alive = candidates.connected(candidates.alive)
+    ways = np.zeros(alive.shape[1])
+    ways[0] = 1.0
+    for here in alive:
+        ways = ways @ here
+    if ways[0] > most:
+        return None
+    ends: list[tuple[int, tuple[Cut, ...]]] = [(0, ())]
+    for stage, here in enumerate(alive):
+        ends = [
+            (stop, (*plan, candidates.cut(stage, start, stop)))
+            for start, plan in ends
+            for stop in np.flatnonzero(here[start]).tolist()
+        ]
+    return [plan for _, plan in ends]

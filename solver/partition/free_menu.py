@@ -28,7 +28,7 @@ import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.core import PRECISE, ROUNDING, Core
-from solver.partition.few_mixes import FewMixes
+from solver.partition.few_mixes import MANY, FewMixes
 from solver.partition.levels import levels
 from solver.partition.menu import Bools, Floats, Index, Menu, Mix, Part
 from solver.recompute.frontier import Frontier
@@ -121,9 +121,11 @@ class FreeMenu(Menu):
 
     def least_bytes(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
         """Every block at its least: the smallest over all values of kept and working bytes."""
-        absent = ~np.isfinite(self._least)
-        working = np.where((counts > 0) @ absent, math.inf, self._values + self._reserved)
-        kept = counts @ np.where(absent, 0.0, self._least)
+        steps = self._levels.steps
+        least = self._least[:, steps]
+        absent = ~np.isfinite(least)
+        working = np.where((counts > 0) @ absent, math.inf, self._values[steps] + self._reserved)
+        kept = counts @ np.where(absent, 0.0, least)
         needed, held = np.empty((len(in_flight), len(counts))), np.empty_like(kept)
         for row, flight in enumerate(in_flight):
             np.multiply(kept, flight, out=held)
@@ -162,7 +164,7 @@ class FreeMenu(Menu):
     def _search(self, counts: Index, states: float, in_flight: int) -> Mix | None:
         """Spans by least bound: split in two, or decided where one value is left."""
         widths = self._room(self._values, counts, states, in_flight)
-        few = self._levels.few(tuple(counts.tolist()))
+        few = self._levels.few(tuple(counts.tolist()), MANY)
         if few is not None:
             fits = few.kept <= widths[few.value] * (1 + ROUNDING)
             at = int(fits.argmax())
@@ -227,7 +229,7 @@ class FreeMenu(Menu):
 
     def _lagrangian(self, counts: Index, kinds: Index, at: int, width: float) -> tuple[float, int]:
         """The bound of one value's choices within a width, and the price that gives it."""
-        level = self._levels.at(at)
+        level = self._levels.at(at, tuple(kinds.tolist()))
         values = counts[kinds] @ level.phi[kinds] - level.prices * width
         price = int(values.argmax())
         return max(float(values[price]), 0.0), price
@@ -242,7 +244,7 @@ class FreeMenu(Menu):
         best: Mix | None,
     ) -> Mix | None:
         """The cheapest mix of one value's choices, or None if ``best`` is not beaten."""
-        level = self._levels.at(at)
+        level = self._levels.at(at, tuple(kinds.tolist()))
         bound, price = self._lagrangian(counts, kinds, at, width)
         core = Core(width * (1 + ROUNDING), bound)
         for kind in kinds.tolist():

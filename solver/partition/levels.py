@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from solver.partition.core import ROUNDING
-from solver.partition.few_mixes import FewMixes, are_few, few_mixes
+from solver.partition.few_mixes import FEW, FewMixes, few_mixes
 from solver.partition.menu import Floats, Index
 from solver.recompute.frontier import Frontier
 
@@ -33,7 +33,8 @@ class Levels:
     """The values of working memory, ascending, and per kind the least kept bytes within each.
 
     ``values`` has shape (values,), ``least`` (kinds, values), infinite where nothing is admitted.
-    ``entry`` holds, per kind, the place of the value at which each choice comes in.
+    ``entry`` holds, per kind, the place of the value at which each choice comes in; ``steps`` the
+    places of the values within which some kind can be held in fewer bytes than before.
     """
 
     def __init__(self, frontiers: tuple[Frontier, ...], working: tuple[float, ...]) -> None:
@@ -46,27 +47,30 @@ class Levels:
                 for front, peak in zip(frontiers, self._peaks, strict=True)
             ]
         )
+        falls = (self.least[:, 1:] < self.least[:, :-1]).any(axis=0)
+        self.steps = np.flatnonzero(np.append(True, falls))
         # Where each choice first comes in; its own peak is that value.
         self.entry = [
             np.minimum(np.searchsorted(self.values * (1 + ROUNDING), peak), len(self.values) - 1)
             for peak in self._peaks
         ]
-        self._made: dict[int, Level] = {}
-        self._few: dict[tuple[int, ...], FewMixes | None] = {}
+        self._made: dict[tuple[int, tuple[int, ...]], Level] = {}
+        self._few: dict[tuple[tuple[int, ...], int], FewMixes | None] = {}
         self._table: tuple[Floats, Floats] | None = None
 
-    def at(self, place: int) -> Level:
-        """The choices within the value at that place."""
-        if place not in self._made:
-            self._made[place] = self._make(float(self.values[place]) * (1 + ROUNDING))
-        return self._made[place]
+    def at(self, place: int, kinds: tuple[int, ...] | None = None) -> Level:
+        """The choices within the value at that place, of some kinds or of all."""
+        key = (place, tuple(range(len(self._frontiers))) if kinds is None else kinds)
+        if key not in self._made:
+            self._made[key] = self._make(float(self.values[place]) * (1 + ROUNDING), key[1])
+        return self._made[key]
 
-    def few(self, counts: tuple[int, ...]) -> FewMixes | None:
-        """All mixes of a run of these counts; None if they are too many, or there are none."""
-        if counts not in self._few:
-            few = are_few(counts, self._frontiers)
-            self._few[counts] = few_mixes(counts, self._frontiers, self.entry) if few else None
-        return self._few[counts]
+    def few(self, counts: tuple[int, ...], most: int = FEW) -> FewMixes | None:
+        """All mixes of a run of these counts; None if they are more than ``most``, or none."""
+        key = (counts, most)
+        if key not in self._few:
+            self._few[key] = few_mixes(counts, self._frontiers, self.entry, most)
+        return self._few[key]
 
     def table(self) -> tuple[Floats, Floats]:
         """All levels side by side: prices (values, prices) and phi (kinds, values, prices).
@@ -86,8 +90,11 @@ class Levels:
             self._table = prices, phi
         return self._table
 
-    def _make(self, limit: float) -> Level:
-        admitted = tuple(np.flatnonzero(peak <= limit) for peak in self._peaks)
+    def _make(self, limit: float, kinds: tuple[int, ...]) -> Level:
+        admitted = tuple(
+            np.flatnonzero(peak <= limit) if kind in kinds else np.zeros(0, dtype=np.int64)
+            for kind, peak in enumerate(self._peaks)
+        )
         return level_of(
             [front.kept for front in self._frontiers],
             [front.seconds for front in self._frontiers],

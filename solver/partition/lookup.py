@@ -169,13 +169,21 @@ class RunLookup:
         menu = self._menus[place // self._size]
         return menu.cheapest(counts, states, int(self._in_flight[stage]))
 
-    def stage_times(self, plans: list[tuple[Cut, ...]]) -> StageTimes:
-        """Exact times of complete plans, shape (plans, stages); infinite where one cannot fit."""
+    def stage_times(self, plans: list[tuple[Cut, ...]], *, least: bool = False) -> StageTimes:
+        """Times of complete plans, shape (plans, stages); infinite where one cannot fit.
+
+        ``least``: what no mix is below, in place of what the best one that was found takes.
+        """
         chosen = np.array(
             [[self._place(stage, cut) for stage, cut in enumerate(plan)] for plan in plans]
         )
         mixes = [[self.mix(stage, cut) for stage, cut in enumerate(plan)] for plan in plans]
-        recompute = np.array([[np.inf if m is None else m.seconds for m in row] for row in mixes])
+        recompute = np.array(
+            [
+                [np.inf if m is None else m.bound if least else m.seconds for m in row]
+                for row in mixes
+            ]
+        )
         charged = np.array([[0.0 if m is None else m.charged for m in row] for row in mixes])
         return self._times(chosen, recompute, charged)
 

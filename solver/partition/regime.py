@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from solver.costs.pipeline import PipelineCosts
+from solver.costs.pipeline import Block, PipelineCosts
 from solver.partition.candidates import Cut
 from solver.partition.menu import Index, Menu
+from solver.recompute.frontier import Frontier
 from solver.schedules import Schedule
 
 Bools = npt.NDArray[np.bool_]
@@ -42,6 +43,7 @@ class Regime:
         admits: Which counts of blocks, shape (runs, kinds), a stage may hold; None: any.
         splits: The only splits there are; None: any.
         ahead: Whether stages may recompute ahead of the gradient, where the schedule allows it.
+        choices: Where each block chooses by itself, and that is all the menu knows: among what.
     """
 
     menu: Callable[[PipelineCosts], Menu]
@@ -52,3 +54,4 @@ class Regime:
     admits: Admits | None = None
     splits: tuple[Split, ...] | None = None
     ahead: bool = False
+    choices: Callable[[Block], Frontier] | None = None

@@ -5,7 +5,8 @@
 2. First plans: least bottleneck over cuts, then moves of blocks, simulated exactly.
 3. Candidates that cannot beat the best plan are dropped (``candidates.py``). Often nothing is left:
    that is the proof.
-4. Else the program (``program.py``) over what is left. Its T is a lower bound; the simulation of
+4. Of few plans left each is simulated.
+5. Else the program (``program.py``) over what is left. Its T is a lower bound; the simulation of
    its cuts an upper bound. If they differ, the critical path becomes a row, and again.
 """
 
@@ -24,6 +25,7 @@ from solver.partition.candidates import (
     Candidates,
     Cut,
     Index,
+    all_plans,
     bottlenecks_after,
     cheapest_plan,
     least_bottleneck_plan,
@@ -71,6 +73,9 @@ FINER = 8
 
 WIDEST = 0.02
 """How far above a bound, relative to it, the next limit is tried at most."""
+
+FEW_PLANS = 64
+"""Plans that are simulated one by one rather than told to a program."""
 
 SQUEEZES = 6
 """Halvings of the distance between bound and best plan before a program is made."""
@@ -161,12 +166,14 @@ class PartitionProblem:
         return self._answer(lower)
 
     def _narrow_and_solve(self, relative_gap: float) -> float:
-        """Steps 1 to 4; a bound of every plan that was not dropped."""
+        """Steps 1 to 5; a bound of every plan that was not dropped."""
         candidates = self._candidates
         if not np.isfinite(self._surely):
             self._try([plan for plan in [self._cautious_plan(candidates)] if plan])
         candidates = self._drop(candidates)
-        candidates = self._runs.optimistic(candidates)
+        candidates = self._drop(self._runs.optimistic(candidates))
+        if not candidates.alive.any():
+            return np.inf
         bound, most = 0.0, LARGE
         if self._is_deep(candidates):
             most = SMALL
@@ -185,9 +192,12 @@ class PartitionProblem:
         bound = max(bound, walked)
         if relative_gap >= WIDE and bound >= self._best[0] * (1 - relative_gap):
             return bound
-        if 0 < int(candidates.alive.sum()) <= most and bound < self._limit():
-            bound = max(bound, self._add_rows(candidates, relative_gap))
-        return bound
+        if not 0 < int(candidates.alive.sum()) <= most or bound >= self._limit():
+            return bound
+        plans = all_plans(candidates, FEW_PLANS)
+        if plans is None:
+            return max(bound, self._add_rows(candidates, relative_gap))
+        return max(bound, self._simulated(plans))
 
     def _exact(self, candidates: Candidates) -> Candidates:
         """Exact recompute times of the runs still alive, and what they leave alive."""
@@ -352,6 +362,13 @@ class PartitionProblem:
             if high < middle:
                 left = walks.alive()
         return low, candidates.keeping(left)
+
+    def _simulated(self, plans: list[tuple[Cut, ...]]) -> float:
+        """Simulate the only plans that are left; a bound of them all."""
+        if not plans:
+            return np.inf
+        self._try(plans)
+        return float(makespans(self._schedule, self._runs.stage_times(plans, least=True)).min())
 
     def _add_rows(self, candidates: Candidates, relative_gap: float) -> float:
         """Solve, simulate, add the critical path, again; the best bound proved."""

@@ -16,48 +16,15 @@ their inputs; as many layers as all stages have room for must be there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from solver.costs.pipeline import Block, PipelineCosts
-from solver.layouts.family import Family
-from solver.layouts.pooled import PooledFamily
 from solver.recompute.frontier import Frontier
-from solver.search.bound import OWN_PATHS_KNOWN, bubble
+from solver.search.members import Index, Members
 from solver.search.totals import Bools, Floats, Totals
-
-Index = npt.NDArray[np.int64]
-
-_IDLE = {"zb-h1": 1 / 3, "zb-v": 1 / 6, "chimera": 1 / 2}
-"""About what share of the bubble of 1F1B a schedule leaves, for estimates only."""
-
-
-class Members:
-    """What bounds of a family need to know of its members, whatever its blocks take.
-
-    Of members that agree in what a bound depends on one is reckoned: ``shapes`` are the distinct
-    rows of pipeline, micro-batches, whether chunked, and whether the schedule's own-paths are
-    ``known``; ``shape`` says which each member has.
-    """
-
-    def __init__(self, family: Family) -> None:
-        self.family = family
-        names = sorted(set(family.schedule))
-        number = np.array([names.index(name) for name in family.schedule])
-        self.known = np.array([name in OWN_PATHS_KNOWN for name in names])[number]
-        self.gpipe = np.array([name == "gpipe" for name in names])[number]
-        self.halved = np.array([name == "chimera" for name in names])[number]
-        rows = [number, family.pipeline, family.virtual, family.micro_batches]
-        distinct, which = np.unique(np.stack(rows), axis=1, return_inverse=True)
-        factors = [bubble(names[k], p, v, n)[0] for k, p, v, n in distinct.T.tolist()]
-        self.factors = np.array(factors, dtype=np.float64)[which.ravel()]
-        rows = [family.pipeline, family.micro_batches, family.virtual > 1, self.known]
-        self.shapes, which = np.unique(np.stack(rows), axis=1, return_inverse=True)
-        self.shape = which.ravel()
-        self.chunks, self.chunk = np.unique(family.pipeline * family.virtual, return_inverse=True)
-        self.pools = family.pool_of_stage() if isinstance(family, PooledFamily) else None
 
 
 def may_fit(members: Members, totals: Totals, inputs_kept: bool) -> Bools:
@@ -65,7 +32,7 @@ def may_fit(members: Members, totals: Totals, inputs_kept: bool) -> Bools:
 
     ``inputs_kept``: every layer keeps its input.
     """
-    pipeline = members.family.pipeline
+    pipeline = members.pipeline
     if not totals.alike and members.pools is None:
         return np.ones(len(pipeline), dtype=bool)
     if members.pools is not None:
@@ -95,7 +62,7 @@ def _may_fit_on_pools(members: Members, pools: Index, totals: Totals, inputs_kep
         return np.ones(len(pools), dtype=bool)
     states = totals.states[layers].min()
     kept = totals.inputs[layers].min() if inputs_kept else 0.0
-    p, n = members.family.pipeline[:, None], members.family.micro_batches[:, None]
+    p, n = members.pipeline[:, None], members.micro_batches[:, None]
     left = p - np.arange(pools.shape[1])
     alive = np.where(members.known[:, None], np.minimum(left, n), 1)
     held = np.maximum(states + alive * kept, 1e-9)
@@ -132,8 +99,7 @@ class FamilyBounds:
     """
 
     def __init__(self, members: Members, totals: Totals, inputs_kept: bool) -> None:
-        family = members.family
-        p, n = family.pipeline.astype(np.float64), family.micro_batches.astype(np.float64)
+        p, n = members.pipeline.astype(np.float64), members.micro_batches.astype(np.float64)
         self._members, self._totals = members, totals
         self._rest = float(totals.counts @ totals.updates) / p + totals.fixed_seconds
         once = np.where(members.known, 1.0, 0.0)
@@ -150,12 +116,12 @@ class FamilyBounds:
     def _bubble(self, work: Floats | float) -> Floats:
         """Bubble and cuts, for seconds of one micro-batch through all blocks."""
         members, longest = self._members, self._longest
-        p, n = members.family.pipeline, members.family.micro_batches
+        p, n = members.pipeline, members.micro_batches
         # Chimera's two copies of a stage share its micro-batches.
         times = np.where(members.halved, n / 2, n)
         found = np.maximum(members.factors * work, times * longest)
         cuts = np.where(members.gpipe, work + (n - 1) * longest, 2 * work + (n - p - 1) * longest)
-        holds = members.known & (members.family.virtual == 1) & (p > 1) & (members.gpipe | (n > p))
+        holds = members.known & (members.virtual == 1) & (p > 1) & (members.gpipe | (n > p))
         return np.asarray(np.where(holds, np.maximum(found, cuts), found) + self._rest)
 
     def estimate(self, costs: PipelineCosts) -> Floats:
@@ -164,25 +130,24 @@ class FamilyBounds:
 
         ``costs``: the exemplar's.
         """
-        family, work = self._members.family, self._totals.work
-        p, n = family.pipeline.astype(np.float64), family.micro_batches.astype(np.float64)
-        idle = np.array([_IDLE.get(name, 1.0) for name in family.schedule])
-        even = (n + idle * (p - 1) / family.virtual) / p
-        even *= _unevenness(family, costs)
+        members, work = self._members, self._totals.work
+        p, n = members.pipeline.astype(np.float64), members.micro_batches.astype(np.float64)
+        even = (n + members.idle * (p - 1) / members.virtual) / p
+        even *= _unevenness(members, costs)
         found = np.maximum(self.bubble, even * work + self._rest)
-        return np.asarray(found + n * _recompute_at_a_guess(family, costs))
+        return np.asarray(found + n * _recompute_at_a_guess(members, costs))
 
-    def add_recompute(self, frontiers: tuple[Frontier, ...]) -> None:
+    def add_recompute(self, choices: Callable[[int], Frontier]) -> None:
         """Raise ``bubble`` by what the memory asks every plan to recompute.
 
-        ``frontiers``: per kind of block, what it may choose among.
+        ``choices``: what a kind of block may choose among.
         """
         totals, members = self._totals, self._members
         if not totals.layers.any() or not totals.alike:
             return
         kind = int(np.argmax(np.where(totals.layers, totals.counts, 0.0)))
-        kept, seconds = _hull(frontiers[kind])
-        alive = np.arange(1, int(members.family.pipeline.max()) * 2)[:, None, None]
+        kept, seconds = _hull(choices(kind))
+        alive = np.arange(1, int(members.pipeline.max()) * 2)[:, None, None]
         price = np.linspace(0.0, 3 * seconds.max() + 1e-9, PRICES)[None, :, None]
         held = np.maximum(totals.states[kind] + alive * kept, 1e-9)
         value = totals.room_bytes[0] * np.maximum(((price - seconds) / held).max(axis=2), 0.0)
@@ -251,21 +216,21 @@ def _alive(left: Index, p: Index, n: Index, chunked: Bools) -> Index:
     return np.maximum(np.minimum(np.where(chunked, np.minimum(2 * left - 1, p), left), n), 1)
 
 
-def _unevenness(family: Family, costs: PipelineCosts) -> Floats:
+def _unevenness(members: Members, costs: PipelineCosts) -> Floats:
     """Layers of the fullest chunk of an even split over the mean."""
     layers = sum(costs.blocks[kind].checkpointable for kind in costs.sequence)
-    chunks = family.pipeline * family.virtual
+    chunks = members.pipeline * members.virtual
     return np.asarray(np.ceil(layers / chunks) * chunks / max(layers, 1))
 
 
-def _recompute_at_a_guess(family: Family, costs: PipelineCosts) -> Floats:
+def _recompute_at_a_guess(members: Members, costs: PipelineCosts) -> Floats:
     """Seconds per micro-batch and device that the memory might ask for; infinite if it is too
     little. What costs least per byte is recomputed first, so that time grows with the square.
     """
     layers = [costs.blocks[kind] for kind in costs.sequence if costs.blocks[kind].checkpointable]
     if not layers:
-        return np.zeros(len(family))
-    p, n, v = family.pipeline, family.micro_batches, family.virtual
+        return np.zeros(len(members.pipeline))
+    p, n, v = members.pipeline, members.micro_batches, members.virtual
     states = sum(costs.blocks[kind].states.total for kind in costs.sequence)
     working = max(block.working_bytes for block in layers)
     alive = np.minimum(np.where(v > 1, p, (p + 1) / 2), n)

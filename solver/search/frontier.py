@@ -21,7 +21,8 @@ from solver.layouts import Layout
 from solver.layouts.family import Family
 from solver.recompute.frontier import Frontier as Choices
 from solver.search.bound import OWN_PATHS_KNOWN
-from solver.search.family_bounds import FamilyBounds, Index, Members
+from solver.search.family_bounds import FamilyBounds
+from solver.search.members import Index, Members
 from solver.search.outcome import Stage
 from solver.search.rough import RoughTotals
 from solver.search.totals import Bools, Floats, Totals
@@ -81,7 +82,7 @@ class Frontier:
         families: tuple[Family, ...],
         costs_of: Callable[[Layout], PipelineCosts],
         floor_seconds: float,
-        choices_of: Callable[[Layout, PipelineCosts], tuple[Choices, ...] | None],
+        choices_of: Callable[[Layout, PipelineCosts], Callable[[int], Choices] | None],
         inputs_kept: bool,
         rough: RoughTotals | None = None,
     ) -> None:
@@ -97,7 +98,7 @@ class Frontier:
             if totals is None:
                 costs = costs_of(family.exemplar)
                 totals = Totals.of(costs)
-            members = Members(family) if rough is None else rough.members(family)
+            members = Members.of(family)
             group = _Group(
                 family=family,
                 members=members,
@@ -265,24 +266,26 @@ class Frontier:
     def least(self) -> Iterator[tuple[str, int | str | bool, float]]:
         """The least bound of the members left, for every field and value."""
         found: dict[tuple[str, int | str | bool], float] = defaultdict(lambda: np.inf)
-        for group in self._groups:
-            fits = group.fits
-            if not fits.any():
-                continue
-            bound = group.bounds.bubble[fits]
+        groups = [group for group in self._groups if group.fits.any()]
+        if not groups:
+            return
+        bounds = [group.bounds.bubble[group.fits] for group in groups]
+        for group, bound in zip(groups, bounds, strict=True):
             for name in SHARED_FIELDS:
                 key = (name, getattr(group.family.exemplar, name))
                 found[key] = min(found[key], float(bound.min()))
-            for name, values in (
-                ("pipeline_parallel", group.family.pipeline),
-                ("virtual_stages", group.family.virtual),
-                ("data_parallel", group.family.data),
-            ):
-                distinct, which = np.unique(values[fits], return_inverse=True)
-                low = np.full(len(distinct), np.inf)
-                np.minimum.at(low, which, bound)
-                for value, lowest in zip(distinct.tolist(), low.tolist(), strict=True):
-                    found[name, value] = min(found[name, value], lowest)
+        for name, values in (
+            ("pipeline_parallel", [group.family.pipeline[group.fits] for group in groups]),
+            ("virtual_stages", [group.family.virtual[group.fits] for group in groups]),
+            ("data_parallel", [group.family.data[group.fits] for group in groups]),
+        ):
+            distinct, which = np.unique(np.concatenate(values), return_inverse=True)
+            low = np.full(len(distinct), np.inf)
+            np.minimum.at(low, which, np.concatenate(bounds))
+            found |= {
+                (name, value): least
+                for value, least in zip(distinct.tolist(), low.tolist(), strict=True)
+            }
         for (name, value), lowest in found.items():
             yield name, value, lowest
 

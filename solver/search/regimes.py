@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from solver.partition.policy_menu import policy_menu
+from solver.partition.policy_menu import best_frontier, policy_menu
 from solver.partition.policy_regimes import policy_regimes
 from solver.partition.regime import Regime
 from solver.question import Question
@@ -23,12 +23,17 @@ def free_regimes(recompute: Recompute) -> Regimes:
     if recompute.choice_per is ChoicePer.MODEL:
         return lambda _, costs: policy_regimes(costs, recompute)
     ahead = uses_stalls(recompute)
-    asked = Regime(lambda costs: policy_menu(costs, recompute), ahead=ahead)
+    plain = recompute.policy is Policy.OPTIMAL and recompute.overlap in (None, Overlap.OFF)
+    asked = Regime(
+        lambda costs: policy_menu(costs, recompute),
+        ahead=ahead,
+        choices=best_frontier if plain and recompute.choice_per is ChoicePer.BLOCK else None,
+    )
     if recompute.overlap not in (Overlap.COMMUNICATION, Overlap.ALL):
         return lambda _layout, _costs: [asked]
     # Large stages fill windows nearly as well as can be; no plan may be slower than one without.
-    plain = recompute.model_copy(update={"overlap": Overlap.STALLS if ahead else Overlap.OFF})
-    without = Regime(lambda costs: policy_menu(costs, plain), ahead=ahead)
+    bare = recompute.model_copy(update={"overlap": Overlap.STALLS if ahead else Overlap.OFF})
+    without = Regime(lambda costs: policy_menu(costs, bare), ahead=ahead)
     return lambda _layout, _costs: [asked, without]
 
 

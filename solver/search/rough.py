@@ -14,7 +14,6 @@ from dataclasses import replace
 from solver.costs.pipeline import PipelineCosts
 from solver.layouts import Family, Layout
 from solver.layouts.family import Listed
-from solver.search.family_bounds import Members
 from solver.search.totals import Totals
 
 LARGE = 4096
@@ -36,13 +35,6 @@ class RoughTotals:
     def __init__(self, costs_of: Callable[[Layout], PipelineCosts]) -> None:
         self._costs_of = costs_of
         self._known: dict[tuple[Layout, tuple[int, ...]], tuple[int, Totals]] = {}
-        self._members: dict[Family, Members] = {}
-
-    def members(self, family: Family) -> Members:
-        """What bounds need to know of the family's members, reckoned once."""
-        if family not in self._members:
-            self._members[family] = Members(family)
-        return self._members[family]
 
     def of(self, family: Family) -> Totals | None:
         """Totals that none of the family's members is below; None where it stands for itself."""

@@ -225,16 +225,19 @@ class _Search:
             ):
                 break
 
-    def _choices(self, layout: Layout, costs: PipelineCosts) -> tuple[Choices, ...] | None:
-        """What blocks choose among where every plan is made in the same one way.
+    def _choices(self, layout: Layout, costs: PipelineCosts) -> Callable[[int], Choices] | None:
+        """What blocks of a kind choose among where every plan is made in the same one way.
 
         None where recompute may hide, so that it is not simply added to a stage's work.
         """
         regimes = self._regimes_of(layout, costs)
         if len(regimes) != 1 or regimes[0].ahead:
             return None
+        choices = regimes[0].choices
+        if choices is not None:
+            return lambda kind: choices(costs.blocks[kind])
         menu = regimes[0].menu(costs)
-        return menu.frontiers if type(menu) is FreeMenu else None
+        return menu.frontiers.__getitem__ if type(menu) is FreeMenu else None
 
     def _out_of_time(self) -> bool:
         reached = self._best <= self._floor * (1 + EXACT)

@@ -14,7 +14,8 @@ from solver.layouts.pooled import PooledFamily
 from solver.planner import evaluate, plan
 from solver.question import question
 from solver.request import PlanRequest
-from solver.search.family_bounds import FamilyBounds, Members
+from solver.search.family_bounds import FamilyBounds
+from solver.search.members import Members
 from tests.solver.search.test_spaces import DENSE, searched, solved
 
 POOLS = [
@@ -63,7 +64,7 @@ def test_the_search_over_pools_finds_what_solving_everything_finds(seed: int) ->
         assert asked.rough is not None
         totals = asked.rough.of(family)
         assert totals is not None
-        bounds = FamilyBounds(Members(family), totals, inputs_kept=True)
+        bounds = FamilyBounds(Members.of(family), totals, inputs_kept=True)
         for position in range(len(family)):
             for layout in family.variants(position):
                 time, _ = solved(asked, layout)

@@ -17,7 +17,8 @@ from solver.partition.problem import partition_problem
 from solver.question import Question, question
 from solver.request import PlanRequest
 from solver.schedules import make_schedule
-from solver.search.family_bounds import FamilyBounds, Members
+from solver.search.family_bounds import FamilyBounds
+from solver.search.members import Members
 from solver.search.outcome import Outcome
 from solver.search.search import one_regime, search
 from solver.search.totals import Totals
@@ -142,13 +143,13 @@ def test_no_bound_of_a_family_exceeds_what_a_member_comes_to(seed: int) -> None:
     asked, all_layouts = everything(seed)
     for family in asked.families:
         costs = asked.costs(family.exemplar)
-        bounds = FamilyBounds(Members(family), Totals.of(costs), inputs_kept=True)
+        bounds = FamilyBounds(Members.of(family), Totals.of(costs), inputs_kept=True)
         menu = policy_menu(costs, asked.request.recompute)
-        bounds.add_recompute(menu.frontiers)  # type: ignore[attr-defined]
+        bounds.add_recompute(menu.frontiers.__getitem__)  # type: ignore[attr-defined]
         assert asked.rough is not None
         totals = asked.rough.of(family)
         assert totals is not None
-        rough = FamilyBounds(Members(family), totals, inputs_kept=True)
+        rough = FamilyBounds(Members.of(family), totals, inputs_kept=True)
         assert (rough.bubble <= bounds.bubble * (1 + 1e-9)).all()
         assert (rough.fits | ~bounds.fits).all()
         for position in range(len(family)):
