@@ -82,9 +82,17 @@ async def read_study(request: Request, kind: str, study_id: str) -> tuple[str, b
 async def _study(request: Request, kind: str, model: type[Body]) -> Study:
     settings = settings_of(request)
     body = await bodies.read_body(request, settings.max_body_bytes, settings.body_seconds)
-    whole = reading.validate(model, reading.parse(body))
+    return await study_of(request, kind, reading.validate(model, reading.parse(body)))
+
+
+async def study_of(request: Request, kind: str, whole: BaseModel) -> Study:
+    """The work that a validated question is.
+
+    Raises:
+        ProblemError: It names a cluster or a calibration that there is not.
+    """
     if isinstance(whole, PlacementRequest):
-        whole = await _on_its_cluster(request, whole)  # type: ignore[assignment]
+        whole = await _on_its_cluster(request, whole)
     job = await resolved(request, whole.job)  # type: ignore[attr-defined]
     job = (await intake_of(request).known(Asked(job))).request
     return Study(request=job, of_kind=kind, whole=whole.model_copy(update={"job": job}))

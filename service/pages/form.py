@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from service.pages.form_values import number, whole_number, written, yes
 from service.problems import ProblemError, problem
 from service.reading import parse
 
@@ -82,10 +83,10 @@ def fields_of(request: Mapping[str, Any]) -> dict[str, str]:
         given = _part(request, part)
         for name in readers:
             if isinstance(value := given.get(name), str | int | float):
-                fields[f"{part}.{name}"] = _written(value)
+                fields[f"{part}.{name}"] = written(value)
     memory = _part(request, "cluster").get("memory_bytes")
     if isinstance(memory, int | float) and not isinstance(memory, bool):
-        fields["cluster.memory_gib"] = _written(round(memory / _GIB, 2))
+        fields["cluster.memory_gib"] = written(round(memory / _GIB, 2))
     return fields
 
 
@@ -124,8 +125,8 @@ def _cluster(
     if memory is None:
         cluster.pop("memory_bytes", None)
     elif memory != shown.get("cluster.memory_gib"):  # which is rounded
-        number = _number(memory)
-        cluster["memory_bytes"] = number * _GIB if isinstance(number, float) else number
+        said = number(memory)
+        cluster["memory_bytes"] = said * _GIB if isinstance(said, float) else said
     if form == "profile":
         return {name: value for name, value in cluster.items() if name not in _CLUSTER}
     return _over("cluster", _CLUSTER, filled, shown, cluster)
@@ -168,55 +169,32 @@ def _json(text: str, field: str) -> Any:
         raise ProblemError(found.model_copy(update={"field": field, "status": 422})) from None
 
 
-def _whole_number(text: str) -> int | str:
-    """A whole number; what is none is left for the validation to refuse by name."""
-    digits = text.replace(",", "").replace(" ", "")
-    return int(digits) if digits.isdecimal() and len(digits) < 16 else text
-
-
-def _number(text: str) -> float | str:
-    try:
-        return float(text.replace(",", ""))
-    except ValueError:
-        return text
-
-
-def _yes(text: str) -> bool | str:
-    return {"yes": True, "no": False}.get(text, text)
-
-
-def _written(value: str | float) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
-
-
 _CLUSTER: dict[str, _Read] = {
     "device": str,
-    "nodes": _whole_number,
-    "devices_per_node": _whole_number,
+    "nodes": whole_number,
+    "devices_per_node": whole_number,
     "fabric": str,
 }
 _PARTS: dict[str, dict[str, _Read]] = {
     "training": {
-        "sequence_length": _whole_number,
-        "global_batch_size": _whole_number,
+        "sequence_length": whole_number,
+        "global_batch_size": whole_number,
         "precision": str,
         "attention": str,
     },
     "layout": {
-        "tensor_parallel": _whole_number,
-        "pipeline_parallel": _whole_number,
-        "data_parallel": _whole_number,
-        "context_parallel": _whole_number,
-        "expert_parallel": _whole_number,
-        "virtual_stages": _whole_number,
-        "micro_batch_size": _whole_number,
-        "zero_stage": _whole_number,
-        "sequence_parallel": _yes,
+        "tensor_parallel": whole_number,
+        "pipeline_parallel": whole_number,
+        "data_parallel": whole_number,
+        "context_parallel": whole_number,
+        "expert_parallel": whole_number,
+        "virtual_stages": whole_number,
+        "micro_batch_size": whole_number,
+        "zero_stage": whole_number,
+        "sequence_parallel": yes,
         "schedule": str,
     },
     "recompute": {"policy": str, "overlap": str},
     "target": {"framework": str},
-    "solver": {"time_limit_seconds": _number},
+    "solver": {"time_limit_seconds": number},
 }

@@ -22,6 +22,14 @@ _START = {
 }
 
 
+OPTIONS = {
+    "schedules": [(name.value, name.value) for name in ScheduleName],
+    "policies": [(name.value, name.value) for name in Policy],
+    "overlaps": [(name.value, name.value) for name in Overlap],
+}
+"""Values and words of what a job's form lets one choose."""
+
+
 @dataclass(frozen=True)
 class Recent:
     """A line in the list of recent plans."""
@@ -59,8 +67,6 @@ def page(
         problems=problem.parts if problem else [],
         models=known_models().models,
         devices=known_devices().devices,
-        schedules=[(name.value, name.value) for name in ScheduleName],
-        policies=[(name.value, name.value) for name in Policy],
-        overlaps=[(name.value, name.value) for name in Overlap],
         plans=plans,
+        **OPTIONS,
     )

@@ -8,7 +8,8 @@ from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 
 from service.pages import plan_page
-from service.routes import batch_pages, pages, plan_pages, sign_in, study_pages
+from service.pages.study_page import CAPACITY, CONTINGENCY
+from service.routes import batch_pages, pages, plan_pages, sign_in, study_forms, study_pages
 
 
 def install(app: FastAPI) -> None:
@@ -19,4 +20,6 @@ def install(app: FastAPI) -> None:
     app.include_router(sign_in.router)
     app.include_router(batch_pages.router)
     app.include_router(study_pages.router)
+    for kind in (CAPACITY, CONTINGENCY):
+        app.include_router(study_forms.forms(kind))
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), "static")

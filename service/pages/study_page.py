@@ -1,55 +1,106 @@
-"""What every page of a scheduler's question shares: the list of them, and one without an answer."""
+"""What every page of a scheduler's question shares: asking it, the list of them, one under way."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fastapi.responses import HTMLResponse
 
+from service.catalogues import known_devices, known_models
 from service.pages import render
+from service.pages.form import JSON_FIELD, as_text
+from service.pages.make_page import OPTIONS, Recent
+from service.pages.study_form import fields_of
 from service.problems import Problem
 from service.store.tables import PlanRow
+from solver.capacity.documents import CapacityRequest
+from solver.contingencies.documents import ContingencyRequest
 
 
 @dataclass(frozen=True)
 class StudyKind:
-    """A kind of question: its place on the site, and what its pages call it."""
+    """A kind of question: what it is asked with, its place on the site, what its pages call it."""
 
     kind: str
+    asked: type[CapacityRequest] | type[ContingencyRequest]
     section: str
     title: str
     lead: str
     one: str
+    submit: str
+    counted: str
 
 
 CAPACITY = StudyKind(
     "capacity",
+    CapacityRequest,
     "capacity",
     "Capacity curves",
     "What a job is worth on every allocation: which sizes are useful, and where more nodes stop"
     " paying.",
     "Capacity curve",
+    "Work out the curve",
+    "sizes",
 )
 CONTINGENCY = StudyKind(
     "contingency",
+    ContingencyRequest,
     "contingencies",
     "When nodes fail",
     "What a running plan should do about every failure, worked out before it happens.",
     "Contingencies",
+    "Work out what to do",
+    "node counts and failures",
 )
 
 
-def listing(kind: StudyKind, rows: Sequence[PlanRow]) -> HTMLResponse:
-    """The latest questions of a kind; a job is called by its model and device, of any number."""
+def filled(kind: StudyKind, request: Mapping[str, Any]) -> dict[str, str]:
+    """The form that shows this question, and the whole as JSON."""
+    return fields_of(kind.kind, request) | {JSON_FIELD: as_text(request)}
+
+
+def asking(
+    kind: StudyKind,
+    rows: Sequence[PlanRow],
+    sources: Sequence[Recent],
+    fields: Mapping[str, str],
+    *,
+    of_a_plan: bool = False,
+    problem: Problem | None = None,
+) -> HTMLResponse:
+    """The form, and the latest questions of the kind; a job is called by its model and device.
+
+    ``sources`` are plans to begin with; ``of_a_plan`` says that the form begins with one.
+    """
     titles = [f"{row.model} on {row.device}" if row.device else row.model for row in rows]
-    return render.page("studies.html", kind=kind, rows=list(zip(rows, titles, strict=True)))
+    return render.page(
+        "study.html",
+        status_code=200 if problem is None else 422,
+        kind=kind,
+        rows=list(zip(rows, titles, strict=True)),
+        sources=sources,
+        fields=dict(fields),
+        of_a_plan=of_a_plan,
+        problems=problem.parts if problem else [],
+        models=known_models().models,
+        devices=known_devices().devices,
+        **OPTIONS,
+    )
 
 
 def unanswered(
-    kind: StudyKind, study_id: str, heading: str, status: str, problem: Problem | None
+    kind: StudyKind,
+    study_id: str,
+    heading: str,
+    status: str,
+    problem: Problem | None,
+    progress: str | None,
 ) -> HTMLResponse:
-    """One that is under way, was cancelled or failed."""
+    """One that is under way, was cancelled or failed; ``progress`` is JSON text."""
+    told = json.loads(progress) if progress else {}
     return render.page(
         "study_without_answer.html",
         kind=kind,
@@ -58,4 +109,6 @@ def unanswered(
         status=status,
         pending=status in ("queued", "running"),
         problem=problem,
+        done=told.get("layouts_done") or 0,
+        total=told.get("layouts_total") or 0,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
-from urllib.parse import parse_qsl
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -17,9 +16,9 @@ from service.pages import compare_page, guides, make_page
 from service.pages.form import JSON_FIELD, as_text, fields_of, pasted_request, request_of
 from service.pages.origin import refuse_foreign_forms
 from service.pages.page_route import PageRoute
+from service.pages.sent import fields_sent
 from service.pages.shown import ShownPlan, shown
 from service.problems import ProblemError, problem
-from service.settings import Settings
 from solver.request import PlanRequest
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -34,7 +33,8 @@ async def first_page(request: Request, like: str | None = None) -> Response:
 
     def rendered() -> Response:
         known = shelf_of(request).find(like) if like else None
-        asked = PlanRequest.model_validate_json(known[1]) if known else None
+        is_plan = known is not None and known[0].kind == "plan"
+        asked = PlanRequest.model_validate_json(known[1]) if known and is_plan else None
         return make_page.page(_recent(shelf_of(request)), make_page.filled(asked))
 
     return await to_thread.run_sync(rendered)
@@ -43,7 +43,7 @@ async def first_page(request: Request, like: str | None = None) -> Response:
 @router.post("/", dependencies=[Depends(refuse_foreign_forms)])
 async def make(request: Request) -> Response:
     """Ask for the plan of the form, and go to its page; with problems the form comes back."""
-    fields = await _fields(request, settings_of(request))
+    fields = await fields_sent(request, settings_of(request).max_body_bytes)
     try:
         asked = await resolved(request, reading.validate(PlanRequest, _request_of(fields)))
         stored = await intake_of(request).plan(Asked(asked))
@@ -58,7 +58,7 @@ async def make(request: Request) -> Response:
 @router.post("/check", dependencies=[Depends(refuse_foreign_forms)])
 async def check(request: Request) -> Response:
     """What is wrong so far, field by field; and the other side: the JSON, or the form's fields."""
-    fields = await _fields(request, settings_of(request))
+    fields = await fields_sent(request, settings_of(request).max_body_bytes)
     said: dict[str, Any] = {"json": None, "fields": None, "problems": []}
     try:
         made = _request_of(fields)
@@ -111,23 +111,12 @@ def _request_of(fields: dict[str, str]) -> dict[str, Any]:
     return request_of(fields)
 
 
-async def _fields(request: Request, settings: Settings) -> dict[str, str]:
-    """The fields of a form that was sent."""
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > settings.max_body_bytes:
-            raise ProblemError(problem(413, "body-too-long", "The form is too long", "Paste less."))
-    pairs = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=200)
-    return dict(pairs)
-
-
 def _recent(shelf: Shelf) -> list[make_page.Recent]:
     return [make_page.recent(row) for row in shelf.page(_RECENT)]
 
 
 def _answered(shelf: Shelf, plan_id: str) -> ShownPlan | None:
     found = shelf.find(plan_id)
-    if found is None or found[0].answer is None:
+    if found is None or found[0].kind != "plan" or found[0].answer is None:
         return None
     return shown(found[1], found[0].answer)

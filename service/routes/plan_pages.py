@@ -143,7 +143,7 @@ async def again(plan_id: PlanId, request: Request) -> Response:
 def _find(shelf: Shelf, plan_id: str) -> tuple[StoredPlan, str]:
     """The plan, and the request (JSON text) that it answers."""
     found = shelf.find(plan_id)
-    if found is None:
+    if found is None or found[0].kind != "plan":
         raise _nothing(f"There is no plan {plan_id!r}.")
     return found
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Request, Response
 
 from service import titles
 from service.access.shelf import Shelf
-from service.context import shelf_of
+from service.context import intake_of, shelf_of
 from service.pages import capacity_page, contingency_page, study_page
 from service.pages.page_route import PageRoute
 from service.pages.pictures.capacity import capacity
@@ -24,32 +24,20 @@ from solver.contingencies.documents import ContingencyAnswer, ContingencyRequest
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 StudyId = Annotated[str, Path(max_length=100, pattern="^[0-9A-Za-z_-]+$")]
-_LATEST = 40
 _PICTURES = {"svg": "image/svg+xml", "png": "image/png"}
-
-
-@router.get("/capacity")
-async def capacity_curves(request: Request) -> Response:
-    """The latest capacity curves."""
-    return await to_thread.run_sync(_listing, CAPACITY, shelf_of(request))
-
-
-@router.get("/contingencies")
-async def contingencies(request: Request) -> Response:
-    """The latest contingencies."""
-    return await to_thread.run_sync(_listing, CONTINGENCY, shelf_of(request))
 
 
 @router.get("/capacity/{study_id}")
 async def capacity_curve(study_id: StudyId, request: Request) -> Response:
     """A capacity curve, or how far it is."""
+    progress = await intake_of(request).progress(study_id)
 
     def rendered() -> Response:
         shelf = shelf_of(request)
         stored, asked = _find(shelf, CAPACITY, study_id)
         heading = titles.model(CapacityRequest.model_validate_json(asked).job)
         if stored.answer is None:
-            return _unanswered(CAPACITY, stored, heading)
+            return _unanswered(CAPACITY, stored, heading, progress)
         answer = CapacityAnswer.model_validate_json(stored.answer)
         planned = shelf.known(capacity_page.plan_ids(answer))
         return capacity_page.page(study_id, heading, answer, planned)
@@ -78,22 +66,19 @@ async def capacity_picture(
 @router.get("/contingencies/{study_id}")
 async def contingency(study_id: StudyId, request: Request) -> Response:
     """What to do when nodes fail, or how far that is."""
+    progress = await intake_of(request).progress(study_id)
 
     def rendered() -> Response:
         shelf = shelf_of(request)
         stored, asked = _find(shelf, CONTINGENCY, study_id)
         heading = title(ContingencyRequest.model_validate_json(asked).job)
         if stored.answer is None:
-            return _unanswered(CONTINGENCY, stored, heading)
+            return _unanswered(CONTINGENCY, stored, heading, progress)
         answer = ContingencyAnswer.model_validate_json(stored.answer)
         planned = shelf.known(contingency_page.plan_ids(answer))
         return contingency_page.page(study_id, heading, answer, planned)
 
     return await to_thread.run_sync(rendered)
-
-
-def _listing(kind: StudyKind, shelf: Shelf) -> Response:
-    return study_page.listing(kind, shelf.page(_LATEST, kind=kind.kind))
 
 
 def _find(shelf: Shelf, kind: StudyKind, study_id: str) -> tuple[StoredPlan, str]:
@@ -104,9 +89,11 @@ def _find(shelf: Shelf, kind: StudyKind, study_id: str) -> tuple[StoredPlan, str
     return found
 
 
-def _unanswered(kind: StudyKind, stored: StoredPlan, heading: str) -> Response:
+def _unanswered(
+    kind: StudyKind, stored: StoredPlan, heading: str, progress: str | None
+) -> Response:
     failure = Problem.model_validate_json(stored.problem) if stored.problem else None
-    return study_page.unanswered(kind, stored.id, heading, stored.status, failure)
+    return study_page.unanswered(kind, stored.id, heading, stored.status, failure, progress)
 
 
 def _nothing(kind: StudyKind, study_id: str) -> ProblemError:

@@ -1,11 +1,16 @@
-// The form and, beside it, the request as JSON: what is written on one side appears on the other, and
-// both are checked meanwhile.
+// A form and, beside it, its request as JSON: what is written on one side appears on the other, and
+// both are checked meanwhile. The form says where it is checked; a plan's job may stand within another
+// question, as "job".
 (() => {
   const form = document.getElementById("make");
   const verdict = document.getElementById("verdict");
   const summary = document.getElementById("problems");
   const json = document.getElementById("json");
   const PAUSE = 350;
+  const SHOWN_AS = {
+    "cluster.memory_bytes": "cluster.memory_gib",
+    storage_bytes_per_second: "storage_gigabytes_per_second",
+  };
   let side = "form";
   let waiting = 0;
   let latest = 0;
@@ -19,9 +24,8 @@
   };
 
   const inputOf = (field) => {
-    for (let path = field || ""; path; path = path.replace(/(\.|\[)[^.[]*$/, "")) {
-      const name = path === "cluster.memory_bytes" ? "cluster.memory_gib" : path;
-      const input = document.getElementById(name);
+    for (let path = (field || "").replace(/^job\./, ""); path; path = path.replace(/(\.|\[)[^.[]*$/, "")) {
+      const input = form.elements.namedItem(SHOWN_AS[path] || path);
       if (input && !input.closest("[hidden]")) return input;
       if (!/[.[]/.test(path)) break;
     }
@@ -56,7 +60,7 @@
       return item;
     }));
     verdict.className = problems.length ? "bad" : "good";
-    verdict.textContent = problems.length === 0 ? "This can be planned."
+    verdict.textContent = problems.length === 0 ? form.dataset.good
       : problems.length === 1 ? "One thing is in the way." : `${problems.length} things are in the way.`;
   };
 
@@ -75,7 +79,7 @@
     const body = new URLSearchParams(new FormData(form));
     if (written === "json") body.set("from", "json");
     try {
-      const answer = await fetch("/check", { method: "POST", body });
+      const answer = await fetch(form.dataset.check, { method: "POST", body });
       if (mine !== latest || !answer.ok) return;
       const said = await answer.json();
       if (mine !== latest) return;

@@ -51,8 +51,8 @@ class Watched:
     strangers: list[str] = field(default_factory=list)
 
     def go(self, address: str) -> None:
-        """Open an address of the service and let it settle."""
-        self.page.goto(self.origin + address, wait_until="networkidle")
+        """Open an address of the service."""
+        self.page.goto(self.origin + address, wait_until="load")
 
 
 @contextmanager

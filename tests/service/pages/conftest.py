@@ -36,7 +36,7 @@ def keep(store: Store, request: PlanRequest | Asked, answer: str, status: str = 
     return asked.plan_id
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """A service over the toy planner."""
     folder = tmp_path_factory.mktemp("store")
@@ -47,7 +47,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         yield client
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def plan_ids(client: TestClient) -> list[str]:
     """Two finished plans and an infeasible one."""
     store: Store = client.app.state.store  # type: ignore[attr-defined]

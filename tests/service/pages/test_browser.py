@@ -7,14 +7,22 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import httpx2
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from service.jobs.study import Study
 from service.schema_examples import sample
+from service.store import Store
+from solver.capacity.documents import CapacityRequest
+from solver.contingencies.documents import ContingencyRequest
+from solver.request import PlanRequest
 from tests.service.conftest import TOY, asking
 from tests.service.pages.browser import Watched, browser, watched
+from tests.service.pages.conftest import keep
+from tests.service.pages.plans import long_pipeline
 from tests.service.pages.running import running
 
 pytestmark = pytest.mark.slow
@@ -47,9 +55,15 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the service over the real solver has its store."""
+    return tmp_path_factory.mktemp("real")
+
+
+@pytest.fixture(scope="module")
+def origin(place: Path) -> Iterator[str]:
     """A service over the real solver."""
-    with running(tmp_path_factory.mktemp("real")) as address:
+    with running(place) as address:
         yield address
 
 
@@ -72,6 +86,40 @@ def plan_ids(origin: str) -> list[str]:
     return [
         ask(origin, sample("request") | {"cluster": {"memory_bytes": m}}) for m in (2.3e10, 4e10)
     ]
+
+
+@pytest.fixture(scope="module")
+def kept(origin: str, place: Path) -> dict[str, str]:
+    """Addresses of answers that are in the store: 64 stages x 512 micro-batches, and studies."""
+    assert origin
+    curve = CapacityRequest.model_validate(sample("capacity_request"))
+    failing = ContingencyRequest.model_validate(sample("contingency_request"))
+    deep = sample("request") | {"cluster": {"memory_bytes": 6e10}}
+    store = Store(f"sqlite:///{place}/plans.db")
+    found = {
+        "deep": "/plans/"
+        + keep(store, PlanRequest.model_validate(deep), long_pipeline().plan.model_dump_json()),
+        "capacity": "/capacity/"
+        + keep(store, Study(curve.job, "capacity", curve), json.dumps(sample("capacity"))),
+        "contingency": "/contingencies/"
+        + keep(
+            store, Study(failing.job, "contingency", failing), json.dumps(sample("contingency"))
+        ),
+    }
+    store.close()
+    return found
+
+
+@pytest.fixture(scope="module")
+def batch(origin: str) -> str:
+    """The address of a batch of which a case is not as expected."""
+    cases = [
+        {"name": "as asked", "request": sample("request")},
+        {"request": sample("request"), "expectations": {"max_iteration_seconds": 0.1}},
+    ]
+    body, headers = {"name": "nightly", "cases": cases}, {"Prefer": "wait=60"}
+    answer = httpx2.post(f"{origin}/v1/batches", json=body, headers=headers, timeout=90)
+    return f"/batches/{answer.json()['id']}"
 
 
 def ask(origin: str, request: dict[str, Any]) -> str:
@@ -244,27 +292,146 @@ def test_memory_follows_the_chosen_stage(reader: Watched, plan_ids: list[str]) -
     )
 
 
-def test_everything_can_be_taken_away(reader: Watched, plan_ids: list[str], tmp_path: Path) -> None:
-    reader.go(f"/plans/{plan_ids[0]}")
-    page = reader.page
+def taken(page: Page, folder: Path) -> dict[str, bytes]:
+    """Everything that the page offers for download, by its file's name."""
+    for details in page.locator("details").all():
+        details.evaluate("element => { element.open = true; }")
     saved: dict[str, bytes] = {}
-    for control in page.locator(".downloads a, .downloads button").all():
+    for link in page.locator(".downloads a").all():
         with page.expect_download() as caught:
-            control.click()
+            link.click()
         name = caught.value.suggested_filename
-        caught.value.save_as(tmp_path / name)
-        saved[name] = (tmp_path / name).read_bytes()
-    kinds = {Path(name).suffix for name in saved}
-    assert kinds == {".svg", ".png", ".json", ".html"}
+        caught.value.save_as(folder / name)
+        saved[name] = (folder / name).read_bytes()
+    return saved
+
+
+def is_whole(name: str, content: bytes) -> bool:
+    """Whether the file is of the kind that its name says, and not empty."""
+    match Path(name).suffix:
+        case ".png":
+            return content.startswith(PNG) and len(content) > 2000
+        case ".svg" | ".xml":
+            return len(ElementTree.fromstring(content)) > 0
+        case ".json":
+            return bool(json.loads(content))
+        case ".html":
+            return content.startswith(b"<!doctype html>") and b"</html>" in content
+        case _:
+            return len(content) > 20
+
+
+def test_everything_of_a_plan_can_be_taken_away(
+    reader: Watched, plan_ids: list[str], tmp_path: Path
+) -> None:
+    reader.go(f"/plans/{plan_ids[0]}")
+    saved = taken(reader.page, tmp_path)
+    begin = f"stagecut-{plan_ids[0][:12]}"
+    pictures = ("timeline", "memory", "memory-over-time", "tensors", "breakdown", "baselines")
+    expected = {f"{begin}-{name}.{kind}" for name in pictures for kind in ("svg", "png")}
+    expected |= {f"{begin}.json", f"{begin}.html", f"{begin}-trace.json"}
+    assert set(saved) == expected
     for name, content in saved.items():
-        if name.endswith(".png"):
-            assert content.startswith(PNG), name
-            assert len(content) > 2000, name
-        if name.endswith(".svg"):
-            assert content.startswith(b"<svg"), name
-        if name.endswith(".json"):
-            json.loads(content)
-    assert sum(name.endswith(".png") for name in saved) >= 6
+        assert is_whole(name, content), name
+    assert json.loads(saved[f"{begin}.json"])["status"] == "succeeded"
+    assert len(json.loads(saved[f"{begin}-trace.json"])["traceEvents"]) > 32
+
+
+def test_curves_contingencies_and_batches_can_be_taken_away(
+    reader: Watched, kept: dict[str, str], batch: str, tmp_path: Path
+) -> None:
+    kinds = {
+        kept["capacity"]: [".json", ".png", ".svg"],
+        kept["contingency"]: [".json"],
+        batch: [".json", ".md", ".xml"],
+    }
+    for address, expected in kinds.items():
+        reader.go(address)
+        saved = taken(reader.page, tmp_path)
+        assert sorted(Path(name).suffix for name in saved) == expected, address
+        for name, content in saved.items():
+            assert is_whole(name, content), name
+
+
+def test_a_curve_is_asked_for_from_a_plan_and_watched_until_it_is_there(
+    reader: Watched, origin: str
+) -> None:
+    job = {"model": {"name": "gpt-2"}, "cluster": {"device": "H100-SXM5-80GB", "nodes": 1}}
+    run = {"sequence_length": 1024, "global_batch_size": 8}
+    layout = {"tensor_parallel": 1, "pipeline_parallel": 1, "micro_batch_size": 1}
+    cluster = job["cluster"] | {"devices_per_node": 8}  # type: ignore[operator]
+    asked = job | {"cluster": cluster, "training": run, "layout": layout}
+    page = reader.page
+    reader.go(f"/plans/{ask(origin, asked)}")
+    page.get_by_role("button", name="On more or fewer nodes").click()
+    expect(page.locator("[name='nodes.maximum']")).to_have_value("2")
+    fill(page, nodes__maximum="0")
+    problem = page.locator("[id='nodes.maximum-problem']")
+    expect(problem).to_contain_text("not allowed")
+    fill(page, nodes__maximum="2")
+    expect(page.locator("#verdict")).to_have_text("This can be worked out.")
+    page.get_by_role("button", name="Work out the curve").click()
+    expect(page.get_by_role("figure", name="Throughput against nodes").first).to_be_visible(
+        timeout=60_000
+    )
+    expect(page.locator("article")).to_have_attribute("data-pending", "no")
+
+
+def test_contingencies_are_asked_for_and_problems_are_told_at_their_field(
+    reader: Watched,
+) -> None:
+    page = reader.page
+    reader.go("/contingencies")
+    fill(page, nodes="gpu01")
+    expect(page.locator("#nodes-problem")).to_contain_text("are 4 nodes of 8")
+    page.locator("[name='model.name']").select_option("gpt-2")
+    fill(page, nodes="", spares="", training__sequence_length="1024", cluster__nodes="2")
+    fill(page, training__global_batch_size="16", layout__tensor_parallel="1")
+    expect(page.locator("#verdict")).to_have_text("This can be worked out.")
+    page.get_by_role("button", name="Work out what to do").click()
+    expect(page.get_by_role("heading", name="What to do")).to_be_visible(timeout=60_000)
+
+
+def test_a_curve_under_way_says_how_far_it_is_and_is_cancelled(
+    chromium: Browser, toy_origin: str
+) -> None:
+    """The one worker is busy, so the curve waits."""
+    busy = httpx2.post(f"{toy_origin}/v1/plans", json=asking("sleep-30")).json()["id"]
+    body = sample("capacity_request")
+    with watched(chromium, toy_origin) as reader:
+        waiting = httpx2.post(f"{toy_origin}/v1/capacity", json=body, timeout=60).json()["id"]
+        reader.page.goto(f"{toy_origin}/capacity/{waiting}")
+        expect(reader.page.locator(".lead")).to_have_text("Waiting for a free worker.")
+        expect(reader.page.locator("progress")).to_be_visible()
+        reader.page.get_by_role("button", name="Cancel").click()
+        expect(reader.page.locator(".lead")).to_have_text("It was cancelled.")
+        reader.page.get_by_role("button", name="Change the question").click()
+        expect(reader.page.locator("[name='nodes.maximum']")).to_have_value("5")
+    httpx2.delete(f"{toy_origin}/v1/plans/{busy}")
+
+
+def test_sixty_four_stages_and_512_micro_batches_are_moved_through_without_freezing(
+    reader: Watched, kept: dict[str, str]
+) -> None:
+    reader.go(kept["deep"])
+    page, part = reader.page, reader.page.locator("#timeline-part")
+    assert page.evaluate("document.querySelectorAll('*').length") < 12_000
+    page.locator("[data-timeline]").focus()
+    for key in ("0", "+", "+", "ArrowRight", "2"):
+        before = f"{part.get_attribute('data-from')} {part.get_attribute('data-to')}"
+        page.keyboard.press(key)
+        page.wait_for_function(
+            "before => { const { from, to } = document.getElementById('timeline-part').dataset;"
+            " return `${from} ${to}` !== before; }",
+            arg=before,
+        )
+    expect(page.locator("[data-timeline]")).to_be_focused()
+    longest = page.evaluate(
+        "() => { const start = performance.now(); document.body.getBoundingClientRect();"
+        " document.querySelector('[data-timeline]').scrollIntoView();"
+        " document.body.getBoundingClientRect(); return performance.now() - start; }"
+    )
+    assert longest < 500
 
 
 def test_colours_are_chosen_and_kept(reader: Watched) -> None:
@@ -277,36 +444,64 @@ def test_colours_are_chosen_and_kept(reader: Watched) -> None:
     expect(root).to_have_attribute("data-theme", "dark")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_are_accessible(
-    chromium: Browser, origin: str, plan_ids: list[str], scheme: str
-) -> None:
-    addresses = ["/", f"/plans/{plan_ids[0]}", f"/compare?ids={','.join(plan_ids)}", "/guides/ci"]
-    addresses += ["/capacity", "/contingencies", "/batches"]
-    with watched(chromium, origin, color_scheme=scheme) as reader:
-        for address in addresses:
-            reader.go(address)
-            for details in reader.page.locator("details").all():
-                details.evaluate("element => { element.open = true; }")
-            reader.page.evaluate(AXE)
-            found = reader.page.evaluate("async () => (await axe.run()).violations")
-            serious = [
-                f"{rule['id']}: {node['target']} {node['failureSummary']}"
-                for rule in found
-                if rule["impact"] in ("serious", "critical")
-                for node in rule["nodes"]
-            ]
-            assert serious == [], address
+PAGES = {
+    "make a plan": "/",
+    "a request changed": "/?like={first}",
+    "plan": "/plans/{first}",
+    "plan of 64 stages": "{deep}",
+    "comparison": "/compare?ids={first},{second}",
+    "what to compare": "/compare",
+    "ask for a curve": "/capacity",
+    "ask for contingencies": "/contingencies",
+    "curve": "{capacity}",
+    "contingencies": "{contingency}",
+    "batches": "/batches",
+    "batch": "{batch}",
+    "guides": "/guides",
+    "guide": "/guides/reading-a-plan",
+}
 
 
-@pytest.mark.parametrize("width", [360, 768])
-def test_nothing_sticks_out_of_a_narrow_screen(
-    chromium: Browser, origin: str, plan_ids: list[str], width: int
+@pytest.fixture(scope="module")
+def known(plan_ids: list[str], kept: dict[str, str], batch: str) -> dict[str, str]:
+    """What stands in the addresses of pages."""
+    return {"first": plan_ids[0], "second": plan_ids[1], "batch": batch, **kept}
+
+
+@pytest.fixture(scope="module")
+def still(chromium: Browser, origin: str) -> Iterator[Watched]:
+    """A reader whom nothing moves, so that colours change at once."""
+    with watched(chromium, origin, reduced_motion="reduce") as page:
+        yield page
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_accessible_and_fits_a_phone(
+    still: Watched, known: dict[str, str], name: str
 ) -> None:
-    with watched(chromium, origin, viewport={"width": width, "height": 800}) as reader:
-        for address in ("/", f"/plans/{plan_ids[0]}", "/compare", "/guides/reading-a-plan"):
-            reader.go(address)
-            assert reader.page.evaluate("document.documentElement.scrollWidth") <= width, address
+    page = still.page
+    page.emulate_media(color_scheme="light")
+    still.go(PAGES[name].format(**known))
+    for width in (360, 768):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    page.evaluate(AXE)
+    assert serious(page, "{}") == []
+    page.emulate_media(color_scheme="dark")  # all else does not depend on colours
+    assert serious(page, "{ runOnly: ['color-contrast'] }") == []
+
+
+def serious(page: Page, rules: str) -> list[str]:
+    """What axe-core finds that keeps people out."""
+    found = page.evaluate(f"async () => (await axe.run({rules})).violations")
+    return [
+        f"{rule['id']}: {node['target']} {node['failureSummary']}"
+        for rule in found
+        if rule["impact"] in ("serious", "critical")
+        for node in rule["nodes"]
+    ]
 
 
 def test_every_example_of_the_api_page_runs_as_it_is(origin: str) -> None:
