@@ -448,7 +448,6 @@ PAGES = {
     "make a plan": "/",
     "a request changed": "/?like={first}",
     "plan": "/plans/{first}",
-    "plan of 64 stages": "{deep}",
     "comparison": "/compare?ids={first},{second}",
     "what to compare": "/compare",
     "ask for a curve": "/capacity",
