@@ -72,19 +72,17 @@ class WindowMenu(Menu):
         if len(self._made) < len(links):
             pairs = [some_placements(costs, link, links, gathers=gathers) for link in links]
             self._made, bounding = tuple(zip(*pairs, strict=True))
-        self._misses = bounding is not None
-        self._untied: EarlyMenu | GatheredMenu
-        if gathers:
-            self._untied = self._gathered(self._made)
-            self._bounding: Menu = self._gathered(bounding) if bounding else self._untied
-        else:
-            self._bounding = self._untied = EarlyMenu(costs, links, self._made, bounding)
+        by_link = tuple(costs.blocks[kind] for kind, _ in links)
+        self._by_link = replace(costs, blocks=by_link)
+        early = None if gathers else EarlyMenu(costs, links, self._made)
+        self._early = None if early is None or early.exact else early
+        self._untied = self._free(self._made) if self._early is None else None
+        self._bounding = self._free(bounding) if bounding else None
 
-    def _gathered(self, made: tuple[Placements, ...]) -> GatheredMenu:
-        by_link = tuple(self._costs.blocks[kind] for kind, _ in self._orders.links)
-        return GatheredMenu(
-            replace(self._costs, blocks=by_link), tuple(as_frontier(one) for one in made)
-        )
+    def _free(self, made: tuple[Placements, ...]) -> FreeMenu | GatheredMenu:
+        """The menu of links where blocks do not depend on each other."""
+        fronts = tuple(as_frontier(one) for one in made)
+        return (GatheredMenu if self._gathers else FreeMenu)(self._by_link, fronts)
 
     @property
     def alone(self) -> FreeMenu:
@@ -109,8 +107,10 @@ class WindowMenu(Menu):
     def bounds(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
         """Windows shared out without loss; where some are contested, the larger relaxation."""
         kinds, order = counts[:, :-1], counts[:, -1]
-        found = self._bounding.bounds(self._orders.linked[order], states, in_flight)
-        if self._misses:
+        menu = self._bounding or self._untied or self._early
+        assert menu is not None, "blocks are tied together or they are not"
+        found = menu.bounds(self._orders.linked[order], states, in_flight)
+        if self._bounding is not None:
             filled = self._plain.bounds(kinds, states, in_flight) - kinds @ self._filled
             found = np.maximum(found, filled)
         return found
@@ -141,8 +141,7 @@ class WindowMenu(Menu):
         return self._known[key]
 
     def _search(self, order: int, states: float, in_flight: int) -> Mix | None:
-        exact = isinstance(self._untied, GatheredMenu) or self._untied.exact
-        if self._misses or not exact:
+        if self._bounding is not None or self._early is not None:
             chain = self._chains.of(self._orders.run(order))
             if chain is not None:
                 return self._of_chain(chain, order, states, in_flight)
@@ -167,26 +166,50 @@ class WindowMenu(Menu):
         return self._mix(seconds, seconds, decided)
 
     def _of_links(self, order: int, states: float, in_flight: int) -> Mix | None:
-        """Choices of a link in any order among its blocks; or no windows, if that is less."""
+        """Choices block by block; or no windows, if that is less."""
         linked = tuple(self._orders.linked[order].tolist())
-        best, share = self._untied.cheapest(linked, states, in_flight), _UNTIED
-        if best is None:
-            return None
-        bound = best.bound
-        if self._misses:
-            kinds = tuple(self._orders.signatures.counts[order, :-1].tolist())
+        found = self._decided(order, linked, states, in_flight)
+        seconds, bound, decided = found or (np.inf, 0.0, [])
+        if self._bounding is not None:
+            least = self._bounding.cheapest(linked, states, in_flight)
+            bound = 0.0 if least is None else least.bound
+        kinds = tuple(self._orders.signatures.counts[order, :-1].tolist())
+        plain_bound = self._without_windows(kinds, states, in_flight)
+        if plain_bound < seconds:
             plain = self._plain.cheapest(kinds, states, in_flight)
-            if self._bounding is not self._untied:
-                least = self._bounding.cheapest(linked, states, in_flight)
-                bound = 0.0 if least is None else least.bound
             if plain is not None:
-                bound = max(bound, plain.bound - float(np.array(kinds) @ self._filled))
-                if plain.seconds < best.seconds:
-                    best, share = plain, _PLAIN
-        return self._mix(best.seconds, min(bound, best.seconds), self._laid_out(best, order, share))
+                plain_bound = plain.bound
+                if plain.seconds < seconds:
+                    seconds, decided = plain.seconds, self._shared_out(plain, order, _PLAIN)
+        if not decided:
+            return None
+        bound = max(bound, plain_bound - float(np.array(kinds) @ self._filled))
+        return self._mix(seconds, min(bound, seconds), decided)
 
-    def _laid_out(self, mix: Mix, order: int, share: int) -> list[tuple[int, int]]:
-        """The link and the choice of every block, in the order of the model."""
+    def _decided(
+        self, order: int, linked: tuple[int, ...], states: float, in_flight: int
+    ) -> tuple[float, float, list[tuple[int, int]]] | None:
+        """Seconds, a bound, and every block's choice, windows shared out among blocks."""
+        if self._early is None:
+            assert self._untied is not None, "nothing ties blocks together"
+            mix = self._untied.cheapest(linked, states, in_flight)
+            if mix is None:
+                return None
+            return mix.seconds, mix.bound, self._shared_out(mix, order, _UNTIED)
+        links = self._orders.places(order)
+        laid = self._early.laid_out(links, states, in_flight)
+        if laid is None:
+            return None
+        named = [_named(_UNTIED, choice) for choice in laid.choices]
+        return laid.seconds, laid.bound, list(zip(links, named, strict=True))
+
+    def _without_windows(self, kinds: tuple[int, ...], states: float, in_flight: int) -> float:
+        """Seconds that no mix without windows is below."""
+        one = np.array([kinds]), np.array([states]), np.array([in_flight])
+        return float(self._plain.bounds(*one)[0])
+
+    def _shared_out(self, mix: Mix, order: int, share: int) -> list[tuple[int, int]]:
+        """The link and the choice of every block, a kind's or link's in any order."""
         links = self._orders.places(order)
         waiting: dict[int, deque[int]] = {}
         for taker, choice, count in mix.parts:
