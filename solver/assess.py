@@ -172,7 +172,8 @@ def _stage_time(costs: PipelineCosts, schedule: Schedule, stage: Stage) -> Stage
 def _device_memory(
     costs: PipelineCosts, schedule: Schedule, stages: tuple[Stage, ...], device: int
 ) -> DeviceMemory:
-    """The fullest moment of a device: some backward, its block's recompute buffer filled.
+    """The fullest moment of a device: some backward, its block's recompute buffer filled, or the
+    optimizer's step, whose temporaries then count with its state.
 
     The sweep counts the micro-batches alive on each stage of the device before each backward of its
     order, and where gradients of weights are made apart those that wait for them; there also after
@@ -202,11 +203,17 @@ def _device_memory(
         activations = float(before[peak])
         recompute, working = buffers[int(order[peak, 1])]
     blocks = [block for stage in mine for block in _blocks(costs, stages[stage])]
+    most = max(block.working_bytes for block in blocks)
+    update = sum(block.update_bytes for block in blocks)
+    if update + most > activations + recompute + working:
+        activations, recompute, working = 0.0, 0.0, most
+    else:
+        update = 0.0
     return DeviceMemory(
         states=States(
             weights=sum(block.states.weights for block in blocks),
             gradients=sum(block.states.gradients for block in blocks),
-            optimizer=sum(block.states.optimizer for block in blocks),
+            optimizer=update + sum(block.states.optimizer for block in blocks),
         ),
         activations=activations,
         recompute=recompute,

@@ -66,7 +66,10 @@ class StageMemory(Answer):
 
     weights: float = Field(description="Weights in the compute precision.")
     gradients: float = Field(description="Gradient buffers.")
-    optimizer: float = Field(description="Master weights and moments.")
+    optimizer: float = Field(
+        description="Master weights and moments, and what the step "
+        "works on where that is the fullest moment."
+    )
     activations: float = Field(description="Kept for backward, all in-flight micro-batches.")
     recompute: float = Field(description="Tensors that one block rebuilds in its backward.")
     working: float = Field(default=0.0, description="Temporaries of the block at work.")

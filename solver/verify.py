@@ -125,6 +125,8 @@ class _Derived:
     reduced: float
     updated: float
     states: float
+    stepping: float
+    working: float
     kept: float
     waiting: float
     buffer: float
@@ -170,6 +172,8 @@ def _stage(costs: PipelineCosts, schedule: str, stage: Stage) -> _Derived:
         reduced=max(reduced, 0.0),
         updated=sum(b.optimizer_seconds for b in blocks),
         states=sum(b.states.total for b in blocks),
+        stepping=sum(b.update_bytes for b in blocks),
+        working=max(b.working_bytes for b in blocks),
         kept=kept,
         waiting=waiting,
         buffer=buffer,
@@ -270,7 +274,7 @@ def _peak(order: list[Task], stages: list[_Derived]) -> float:
     """States, and the most that is alive at once.
 
     That is when some backward of this device begins, its buffer included, or after a task, where
-    gradients of weights wait.
+    gradients of weights wait, or in the optimizer's step.
     """
     here = {stage for _, stage, _ in order}
     alive, waiting = dict.fromkeys(here, 0), dict.fromkeys(here, 0)
@@ -291,4 +295,5 @@ def _peak(order: list[Task], stages: list[_Derived]) -> float:
             waiting[stage] += 1
         if stages[stage].splits:
             most = max(most, held())
-    return most + sum(stages[stage].states for stage in here)
+    step = sum(stages[at].stepping for at in here) + max(stages[at].working for at in here)
+    return max(most, step) + sum(stages[stage].states for stage in here)

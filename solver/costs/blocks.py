@@ -19,7 +19,7 @@ from solver.costs.overheads import (
 from solver.costs.pipeline import Block, States
 from solver.costs.sharding import Sharding
 from solver.costs.shares import layer_share
-from solver.costs.states import Parameters, states, step_bytes, upkeep
+from solver.costs.states import Parameters, states, step_bytes, update_bytes, upkeep
 from solver.costs.weight_gradients import with_weight_gradients
 from solver.request import AttentionKernel, Precision, Training
 from solver.workload.architecture import (
@@ -35,6 +35,7 @@ class Builder:
     """Makes the blocks of one architecture under one layout.
 
     ``boundary_seconds``: the share of one layer in what sends between stages keep from computing.
+    ``software``: the generation that runs them.
     """
 
     architecture: Architecture
@@ -44,6 +45,7 @@ class Builder:
     pipeline_parallel: int
     boundary_seconds: float
     implementation: Implementation = DEFAULT_IMPLEMENTATION
+    software: str = ""
 
     def layer(self, name: str, layer: Layer) -> Block:
         """A whole transformer layer."""
@@ -281,6 +283,7 @@ class Builder:
             rerun_seconds=sum(op.forward_seconds for op in ops),
             modules=selective_modules(ops) if checkpointable else (),
             step_bytes=step_bytes(parameters, self.training, self.shard, self.implementation),
+            update_bytes=update_bytes(parameters, self.training, self.shard, self.software),
             deferred_bytes=deferred if self.implementation.deferred_head_passes else 0.0,
             deferred_passes=self.implementation.deferred_head_passes,
         )

@@ -74,6 +74,7 @@ def pipeline_costs(
         generation.send_occupancy * send_seconds * stages_per_layer,
         granularity,
         implementation,
+        software,
     )
     return PipelineCosts(
         blocks=blocks,
@@ -204,6 +205,7 @@ def _blocks(
     boundary_seconds: float,
     granularity: Granularity,
     implementation: Implementation,
+    software: str,
 ) -> tuple[tuple[Block, ...], tuple[int, ...]]:
     """The block kinds and the sequence that indexes them."""
     if granularity == "half":
@@ -216,6 +218,7 @@ def _blocks(
         pipeline_parallel,
         boundary_seconds,
         implementation,
+        software,
     )
     blocks = [builder.embedding()]
     sequence = [0]

@@ -11,6 +11,8 @@ graph of ops in forward order. The exact meaning of *needed*, *kept* and *recomp
   bytes = the ``output_bytes`` of its recomputed tensors.
 - Memory of a stage = states + in-flight x kept bytes + the largest over its blocks of recompute
   bytes + ``working_bytes``, plus ``reserved_bytes``; it must not exceed ``capacity_bytes``.
+- Nor may states + ``update_bytes`` + the largest ``working_bytes`` of its blocks, which the
+  allocator keeps, + ``reserved_bytes``: the optimizer's step, when no micro-batch is in flight.
 - Where a schedule makes the gradients of weights apart from backward, ``weight_held_bytes`` take
   the place of the kept bytes when a micro-batch's backward ends, whatever was recomputed, until
   those gradients are made.
@@ -134,7 +136,8 @@ class Block:
     ops whose output nobody needs; None means only what is needed is recomputed.
     ``modules``: what the ``selective`` policy can name.
     ``step_bytes``: the part of its states that exists from the optimizer's step to the end of the
-    iteration only. ``deferred_bytes``: what each of the first ``deferred_passes`` backwards leaves
+    iteration only. ``update_bytes``: what the step works on beside its states, while no micro-batch
+    is in flight. ``deferred_bytes``: what each of the first ``deferred_passes`` backwards leaves
     behind for the end of the iteration, where weight gradients are computed late.
     """
 
@@ -150,6 +153,7 @@ class Block:
     rerun_seconds: float | None = None
     modules: tuple[Module, ...] = ()
     step_bytes: float = 0.0
+    update_bytes: float = 0.0
     deferred_bytes: float = 0.0
     deferred_passes: int = 0
 

@@ -1,7 +1,8 @@
 """Bytes of a device that no tensor of the model accounts for.
 
 The CUDA context, communicators, and what a generation of software holds beyond that: buffers in
-which it flattens gradients, and blocks that its allocator caches. Figures and their sources stand
+which it flattens gradients, blocks that its allocator caches, and what its optimizer's step works
+on. Figures and their sources stand
 in ``calibration/memory.json``.
 """
 
@@ -30,6 +31,19 @@ def reserved_bytes(
     buffered = min(parameters, own.get("reduction_elements", 0.0)) * gradient_bytes
     held: dict[str, float] = content["values"]
     return sum(held.values()) + own.get("cached_bytes", 0.0) + buffered
+
+
+def update_bytes(software: str, *, copies: bool, adam: bool) -> float:
+    """What the optimizer's step needs per parameter beside the states, when activations are gone.
+
+    Args:
+        software: The generation that runs there.
+        copies: Gradients are narrower than what the step works on.
+        adam: It is Adam's step, which makes lists of its own.
+    """
+    own: dict[str, float] = _content()["software"].get(software, {})
+    copied = own.get("update_copy_bytes", 0.0) if copies else 0.0
+    return copied + (own.get("update_temporary_bytes", 0.0) if adam else 0.0)
 
 
 @cache

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from solver.cluster.collectives import Group, all_gather, all_reduce, reduce_scatter
+from solver.costs import reserve
 from solver.costs.machine import Machine
 from solver.costs.pipeline import States
 from solver.costs.sharding import Sharding
@@ -94,6 +95,17 @@ def step_bytes(
         shards = max(1, shard.shards(group).size // implementation.optimizer_shards)
         total += 4.0 * count / (shards if shard.zero_stage else 1)
     return total
+
+
+def update_bytes(
+    parameters: Parameters, training: Training, shard: Sharding, software: str
+) -> float:
+    """What the step of sharded software works on beside the states (see ``reserve``)."""
+    if not shard.runs_sharded:
+        return 0.0
+    copies = training.precision is not Precision.FP32
+    one = reserve.update_bytes(software, copies=copies, adam=training.optimizer is Optimizer.ADAM)
+    return sum(one * n / shard.shards(group).size for n, group in _shares(parameters, shard))
 
 
 def upkeep(parameters: Parameters, training: Training, shard: Sharding, machine: Machine) -> Upkeep:

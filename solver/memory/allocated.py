@@ -78,8 +78,9 @@ def allocated(
             others += waits * (ended - made + (here & weight))
     total = running + others + own
     at = int(total.argmax())
-    if total[at] <= steady:
-        return Allocated(steady, steady, Moment.STEP, mine[-1])
+    step = steady + sum(block.update_bytes for block in blocks)
+    if total[at] <= step:
+        return Allocated(steady, step, Moment.STEP, mine[-1])
     moment = Moment.FORWARD if forward[at] else Moment.BACKWARD
     return Allocated(steady, float(total[at]), moment, int(order[at, 1]))
 

@@ -55,6 +55,7 @@ class RunLookup:
         self._totals = chained(
             [run_totals(one, counts, splits_backward=schedule.splits_backward) for one in kinds]
         )
+        self._step = np.concatenate([_step_bytes(one, counts) for one in kinds])
         self._kind = np.array(of_stage)
         self._capacity = np.array([kinds[kind].capacity_bytes for kind in of_stage])
         self._admitted = None if admits is None else admits(np.tile(counts, (len(kinds), 1)))
@@ -85,8 +86,8 @@ class RunLookup:
         slowest = np.empty(self._stages)
         for stage in range(self._stages):
             one, menu = slice(stage, stage + 1), self._menus[int(self._kind[stage])]
-            needed = menu.least_bytes(counts[one], states[one], self._in_flight[one])
-            if needed[0, 0] > self._capacity[stage] * (1 + 1e-12):
+            needed = menu.least_bytes(counts[one], states[one], self._in_flight[one])[0, 0]
+            if max(needed, self._step[chosen[stage]]) > self._capacity[stage] * (1 + 1e-12):
                 return None
             slowest[one] = menu.slowest(counts[one])
         return self._times(chosen[None], slowest[None])
@@ -103,7 +104,8 @@ class RunLookup:
                 here = places // self._size == kind
                 rows = places[here]
                 states, one = self._totals.states[rows], np.array([flight])
-                found[here] = menu.least_bytes(self._counts[rows], states, one)[0]
+                least = menu.least_bytes(self._counts[rows], states, one)[0]
+                found[here] = np.maximum(least, self._step[rows])
             needed[alive] = found[which]
         return needed
 
@@ -115,7 +117,7 @@ class RunLookup:
             one = slice(place, place + 1)
             flight = self._in_flight[stage : stage + 1]
             found = menu.least_bytes(self._counts[one], self._totals.states[one], flight)
-            needed[stage] = found[0, 0]
+            needed[stage] = max(found[0, 0], self._step[place])
         return needed
 
     def plain_backward(self, place: int) -> float:
@@ -202,3 +204,12 @@ class RunLookup:
             weight=totals.weight[chosen],
             recompute=np.where(ahead, recompute - charged, 0.0) if self.times_recompute else None,
         )
+
+
+def _step_bytes(costs: PipelineCosts, counts: Index) -> Floats:
+    """Bytes of every run in the optimizer's step, shape (runs,)."""
+    states = np.array([block.states.total + block.update_bytes for block in costs.blocks])
+    working = np.array([block.working_bytes for block in costs.blocks])
+    most = np.where(counts > 0, working, 0.0).max(axis=1)
+    needed: Floats = counts @ states + most + costs.reserved_bytes
+    return needed

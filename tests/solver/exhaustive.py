@@ -81,6 +81,8 @@ def in_flight(schedule: str, stage: int, stages: int, n: int) -> int:
 def least_recompute(costs: PipelineCosts, run: tuple[int, ...], flight: int) -> float:
     """Least recompute seconds of a stage holding these blocks, over every choice of each block."""
     states = sum(costs.blocks[k].states.total for k in run)
+    if states + sum(costs.blocks[k].update_bytes for k in run) > costs.capacity_bytes:
+        return math.inf
     best = math.inf
     choices = {k: block_choices(costs.blocks[k]) for k in set(run)}
     parts = [

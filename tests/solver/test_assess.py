@@ -141,3 +141,24 @@ def test_the_bubble_of_equal_stages_is_p_minus_1_turns() -> None:
 def test_it_fits_if_every_device_holds_what_it_must(capacity: float, fits: bool) -> None:
     limited = replace(costs(), capacity_bytes=capacity)
     assert assess(limited, OneForwardOneBackward(2, 3), stages(2, 2)).fits is fits
+
+
+def test_the_optimizers_step_may_be_the_fullest_moment() -> None:
+    """Nothing is in flight then; what backward worked in stays with the allocator."""
+    backward = assess(costs(2), OneForwardOneBackward(1, 3), stages(1, 2))
+    held = backward.memory[0].activations + backward.memory[0].recompute
+    for update in (held / 2 - 0.25, held / 2 + 0.25):
+        stepping = replace(LAYER, update_bytes=update)
+        found = assess(
+            replace(costs(2), blocks=(stepping,)), OneForwardOneBackward(1, 3), stages(1, 2)
+        )
+        assert found.peak_bytes == backward.peak_bytes + max(0.0, 2 * update - held)
+        memory = found.memory[0]
+        if 2 * update > held:
+            assert memory.activations == memory.recompute == 0.0
+            assert memory.states.optimizer == 2 * (LAYER.states.optimizer + update)
+            assert memory.working == LAYER.working_bytes
+    large = replace(costs(2), blocks=(replace(LAYER, update_bytes=100.0),))
+    (allocated,) = assess(large, OneForwardOneBackward(1, 3), stages(1, 2)).allocated
+    assert allocated.moment == "optimizer step"
+    assert allocated.peak == allocated.steady + 200.0

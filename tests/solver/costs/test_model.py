@@ -14,7 +14,7 @@ from solver.costs import model
 from solver.costs.model import pipeline_costs, work
 from solver.costs.pipeline import Account, Block, OpKind, PipelineCosts
 from solver.layouts.layout import Layout
-from solver.request import AttentionKernel, Precision, Training
+from solver.request import AttentionKernel, Optimizer, Precision, Training
 from solver.workload.architecture import Architecture, Attention
 from solver.workload.catalogue import architecture
 from solver.workload.parameters import parameters
@@ -126,6 +126,23 @@ def test_sharded_weights_move_with_every_micro_batch() -> None:
     assert layer.gradient_seconds == 0.0
     assert _account(layer, Account.DATA_PARALLEL) > 0.0
     assert _block(_costs(), "layer").gradient_seconds > 0.0
+
+
+def test_the_step_of_sharded_software_works_on_copies() -> None:
+    """4 bytes per own parameter of fp32 gradients, 8 of Adam's lists; no copies of fp32 ones."""
+    layout = Layout(1, 1, 1, 1, 8, 1, 1, False, 3, "1f1b")
+    own = parameters(LLAMA) / 8
+
+    def needed(layout: Layout, training: Training = TRAINING) -> float:
+        found = _costs(layout, training, nodes=1)
+        return sum(found.blocks[kind].update_bytes for kind in found.sequence)
+
+    assert needed(layout) == pytest.approx(12.0 * own, rel=2e-3)
+    wide = TRAINING.model_copy(update={"precision": Precision.FP32})
+    assert needed(layout, wide) == pytest.approx(8.0 * own, rel=2e-3)
+    plain = TRAINING.model_copy(update={"optimizer": Optimizer.SGD})
+    assert needed(layout, plain) == pytest.approx(4.0 * own, rel=2e-3)
+    assert needed(replace(layout, zero_stage=1)) == 0.0
 
 
 def test_context_parallelism_divides_tokens_and_exchanges_keys() -> None:
