@@ -140,9 +140,15 @@ class RunLookup:
         return self.recomputing(candidates, (stage, start, stop), extra[which])
 
     def known(self, candidates: Candidates) -> Bools:
-        """Runs whose recompute times ``optimistic`` has exactly, shape (V, W, W)."""
-        known = [menu.knows(self._signatures.counts) for menu in self._menus]
-        return np.asarray(np.concatenate(known)[candidates.runs])
+        """Alive runs whose recompute times ``optimistic`` has exactly, shape (V, W, W)."""
+        known = np.zeros(candidates.alive.shape, dtype=bool)
+        places, which = np.unique(candidates.runs[candidates.alive], return_inverse=True)
+        found = np.zeros(len(places), dtype=bool)
+        for kind, menu in enumerate(self._menus):
+            here = places // self._size == kind
+            found[here] = menu.knows(self._counts[places[here]])
+        known[candidates.alive] = found[which]
+        return known
 
     def recomputing(
         self, candidates: Candidates, at: tuple[Index, Index, Index], seconds: Floats

@@ -53,29 +53,6 @@ def program_unit(makespan: float, bound: float) -> float:
     return known / UNITS if known > 0 else 1.0
 
 
-def solve_program(
-    candidates: Candidates,
-    paths: list[Path],
-    send_seconds: float,
-    relative_gap: float,
-    time_limit_seconds: float,
-    unit: float,
-) -> ProgramResult:
-    """Choose one alive run per stage so that the longest path of the pool is shortest.
-
-    ``unit`` is how many seconds the program counts as one (:class:`PartitionModel`).
-
-    Raises:
-        SolverFailed: If the solver gives neither a solution nor a proof that there is none.
-    """
-    program = PartitionModel(candidates, unit)
-    program.add_cover()
-    program.add_paths(paths, send_seconds)
-    values, bound = program.minimise(program.makespan, relative_gap, time_limit_seconds)
-    cuts = None if values is None else program.chosen_cuts(values)
-    return ProgramResult(cuts, bound * unit)
-
-
 class PartitionModel:
     """Cover, times and paths; the parts that every form of the program shares.
 
@@ -231,3 +208,33 @@ class PartitionModel:
         return tuple(
             self.candidates.cut(s % self.depth, a, b) for s, (a, b, _) in enumerate(chosen)
         )
+
+
+class PartitionProgram(PartitionModel):
+    """The whole program of one pipeline: choose an alive run per stage so that the longest path of
+    the pool is shortest.
+
+    Args:
+        candidates: The runs in question and their times.
+        send_seconds: Seconds of one send.
+        unit: Seconds that the program counts as one.
+    """
+
+    def __init__(self, candidates: Candidates, send_seconds: float, unit: float) -> None:
+        super().__init__(candidates, unit)
+        self._send_seconds = send_seconds
+        self.add_cover()
+
+    def add(self, paths: list[Path]) -> None:
+        """More paths for the pool."""
+        self.add_paths(paths, self._send_seconds)
+
+    def solve(self, relative_gap: float, time_limit_seconds: float) -> ProgramResult:
+        """The best cuts and the bound for the paths so far.
+
+        Raises:
+            SolverFailed: If the solver gives neither a solution nor a proof that there is none.
+        """
+        values, bound = self.minimise(self.makespan, relative_gap, time_limit_seconds)
+        cuts = None if values is None else self.chosen_cuts(values)
+        return ProgramResult(cuts, bound * self.unit)

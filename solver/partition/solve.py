@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -32,7 +33,7 @@ from solver.partition.candidates import (
     plan_bounds,
 )
 from solver.partition.lookup import RunLookup
-from solver.partition.menu import Menu
+from solver.partition.menu import Floats, Menu
 from solver.partition.moves import neighbours
 from solver.partition.outcome import (
     EXACT,
@@ -43,7 +44,7 @@ from solver.partition.outcome import (
     Partition,
 )
 from solver.partition.paths import own_paths
-from solver.partition.program import program_unit, solve_program
+from solver.partition.program import PartitionProgram, program_unit
 from solver.partition.timings import timed, untimed
 from solver.partition.walks import Walks
 from solver.schedules import (
@@ -119,7 +120,8 @@ class PartitionProblem:
         capacity = self._runs.capacity_bytes[:, None, None]
         fits = self._runs.least_bytes(candidates) <= capacity * (1 + 1e-12)
         self._candidates = replace(candidates, alive=candidates.alive & fits)
-        self._bounds = plan_bounds(self._candidates, self._own)
+        self._bounded_last: tuple[Candidates, Floats] | None = None
+        self._bounds = self._bounds_of(self._candidates)
         self._rows: list[Path] = []
         self._rounds = 0
 
@@ -237,7 +239,7 @@ class PartitionProblem:
 
     def _first_plans(self, candidates: Candidates) -> None:
         """Plans of least bottleneck, and of least sum within a little more than that."""
-        bounds = plan_bounds(candidates, self._own)
+        bounds = self._bounds_of(candidates)
         loads = candidates.forward + candidates.backward + candidates.recompute
         least = float(bottlenecks_after(bounds)[0, 0])
         plans = {least_bottleneck_plan(candidates, bounds, bounds)}
@@ -280,11 +282,17 @@ class PartitionProblem:
         """Makespan that a plan must beat to matter."""
         return min(self._best[0] * (1 - EXACT), self._cutoff, self._surely)
 
+    def _bounds_of(self, candidates: Candidates) -> Floats:
+        """``plan_bounds``; those of the same candidates as before are known."""
+        if self._bounded_last is None or self._bounded_last[0] is not candidates:
+            self._bounded_last = candidates, plan_bounds(candidates, self._own)
+        return self._bounded_last[1]
+
     def _drop(self, candidates: Candidates) -> Candidates:
         """Drop runs whose plans are all too slow, until nothing changes."""
         limit = self._limit()
         while candidates.alive.any():
-            bounds = plan_bounds(candidates, self._own)
+            bounds = self._bounds_of(candidates)
             kept = candidates.alive & (bounds < limit)
             dropped = bounds[candidates.alive & ~kept]
             if not dropped.size:
@@ -295,7 +303,7 @@ class PartitionProblem:
 
     def _squeeze(self, candidates: Candidates) -> float:
         """The largest limit, nearly, below which the own-paths leave no plan; a lower bound."""
-        low, high = float(plan_bounds(candidates, self._own).min()), self._limit()
+        low, high = float(self._bounds_of(candidates).min()), self._limit()
         for _ in range(SQUEEZES):
             middle = (low + high) / 2
             left = candidates
@@ -343,12 +351,15 @@ class PartitionProblem:
     def _walk(self, candidates: Candidates, relative_gap: float) -> tuple[float, Candidates]:
         """Halve the distance between bound and best plan by what walks leave below a limit.
 
+        What walks leave below a limit within the asked gap of the best plan is all that matters:
+        other plans are no faster than that limit (``_pruned_at``).
+
         Returns:
             A bound, and the runs of which plans below the best one are made.
         """
         walks = Walks(candidates, self._schedule, self._costs.send_seconds)
-        low, high = float(plan_bounds(candidates, self._own).min()), self._limit()
-        left = candidates.alive
+        low, high = float(self._bounds_of(candidates).min()), self._limit()
+        left, pruned_at = candidates.alive, math.inf
         while low < self._limit() * (1 - relative_gap) and time.monotonic() < self._deadline:
             if low >= high * (1 - relative_gap / FINER):
                 break
@@ -359,8 +370,9 @@ class PartitionProblem:
                 continue
             self._try([plan])
             high = min(middle, self._limit())
-            if high < middle:
-                left = walks.alive()
+            if middle >= self._limit() * (1 - relative_gap):
+                left, pruned_at = walks.alive(), middle
+        self._pruned_at = min(self._pruned_at, max(pruned_at, low))
         return low, candidates.keeping(left)
 
     def _simulated(self, plans: list[tuple[Cut, ...]]) -> float:
@@ -372,19 +384,18 @@ class PartitionProblem:
 
     def _add_rows(self, candidates: Candidates, relative_gap: float) -> float:
         """Solve, simulate, add the critical path, again; the best bound proved."""
-        small = int(candidates.alive.sum()) <= SMALL
-        gap = EXACT if small and relative_gap < WIDE else relative_gap
+        gap = EXACT if int(candidates.alive.sum()) <= SMALL else relative_gap
         self._rows = self._own.paths()
-        unit = program_unit(self._best[0], float(plan_bounds(candidates, self._own).min()))
+        unit = program_unit(self._best[0], float(self._bounds_of(candidates).min()))
+        program = PartitionProgram(candidates, self._costs.send_seconds, unit)
+        program.add(self._rows)
         bound = 0.0
         for _ in range(MOST_ROUNDS):
             left = self._deadline - time.monotonic()
             if left <= 0:
                 break
             self._rounds += 1
-            result = solve_program(
-                candidates, self._rows, self._costs.send_seconds, gap, left, unit
-            )
+            result = program.solve(gap, left)
             bound = max(bound, result.bound)
             if result.cuts is None or bound >= self._limit():
                 break
@@ -394,12 +405,14 @@ class PartitionProblem:
             makespan = float(simulation.makespan[0])
             if makespan < self._best[0] * (1 - EXACT):
                 self._best = (makespan, result.cuts)
-            if bound >= self._best[0] * (1 - max(gap, EXACT)):
+            reached = min(bound, self._pruned_at)
+            if reached >= self._best[0] * (1 - max(gap, EXACT)):
                 break
             path = critical_path(simulation)
             if path in self._rows:
                 break
             self._rows.append(path)
+            program.add([path])
         return bound
 
     # -- answers ----------------------------------------------------------------------------
