@@ -163,6 +163,7 @@ def _stage(
                 recomputed=list(part.choice.recomputed),
                 whole=part.choice.whole,
                 repeated=list(part.choice.repeated),
+                shares=dict(part.choice.shares),
                 group=part.group,
                 placed=[
                     plan.PlacedTensor(

@@ -106,6 +106,11 @@ class BlockRecompute(Answer):
         default_factory=list,
         description="Ops that the framework runs again although their outputs are kept.",
     )
+    shares: dict[str, float] = Field(
+        default_factory=dict,
+        description="Tensors of which the framework keeps this share and runs the rest again, or "
+        "which it keeps although nobody needs them.",
+    )
     group: int = Field(
         default=1, description="Blocks recomputed together, keeping only the first one's input."
     )

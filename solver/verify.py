@@ -146,7 +146,9 @@ def _stage(costs: PipelineCosts, schedule: str, stage: Stage) -> _Derived:
         if splits:
             weights += entry.count * sum(op.weight_seconds for op in block.ops)
             waiting += entry.count * sum(op.weight_held_bytes for op in block.ops)
-        again, held, rebuilt = _block(block, frozenset(entry.recomputed), frozenset(entry.repeated))
+        again, held, rebuilt = _block(
+            block, frozenset(entry.recomputed), frozenset(entry.repeated), entry.shares
+        )
         if entry.whole and block.rerun_seconds is not None:
             again = max(again, block.rerun_seconds)
         rerun += entry.count * again
@@ -193,9 +195,14 @@ def _gathered(costs: PipelineCosts, stage: Stage) -> float:
 
 
 def _block(
-    block: Block, recomputed: frozenset[str], repeated: frozenset[str]
+    block: Block,
+    recomputed: frozenset[str],
+    repeated: frozenset[str],
+    shares: dict[str, float],
 ) -> tuple[float, float, float]:
     """Recompute seconds, kept bytes and rebuilt bytes of a block that recomputes these tensors.
+
+    Of a tensor with a share that much is kept, and as much less is run again.
 
     Raises:
         SolverFailed: If a rebuilt tensor lacks an input, or an unknown tensor is named.
@@ -205,16 +212,20 @@ def _block(
     kept = needed - recomputed
     if recomputed & repeated:
         raise SolverFailed(f"Block '{block.name}' both keeps and drops a tensor.")
-    for name in recomputed | repeated:
+    if not all(0.0 < share <= 1.0 for share in shares.values()):
+        raise SolverFailed(f"Block '{block.name}' keeps more of a tensor than there is.")
+    for name in recomputed | repeated | set(shares):
         if name not in ops:
             raise SolverFailed(f"Block '{block.name}' has no tensor '{name}'.")
         for source in ops[name].inputs:
-            if source != "x" and source not in kept and source not in recomputed:
+            if source not in {"x"} | kept | recomputed | set(shares):
                 raise SolverFailed(f"'{name}' of '{block.name}' lacks its input '{source}'.")
+    rest = {name: 1.0 - shares.get(name, 0.0) for name in recomputed | repeated}
+    held = dict.fromkeys(kept, 1.0) | shares
     return (
-        sum(ops[name].forward_seconds for name in recomputed | repeated),
-        block.input_bytes + sum(ops[name].output_bytes for name in kept),
-        sum(ops[name].output_bytes for name in recomputed | repeated),
+        sum(part * ops[name].forward_seconds for name, part in rest.items()),
+        block.input_bytes + sum(part * ops[name].output_bytes for name, part in held.items()),
+        sum(part * ops[name].output_bytes for name, part in rest.items()),
     )
 
 

@@ -63,7 +63,9 @@ def passes(block: Block, choice: Choice, group: int = 1, *, ahead: bool = False)
         in_window,
     )
     waiting = sum(op.output_bytes for op in block.ops if op.name in early)
-    return Passes(choice.kept_bytes, _forward_peak(block, held), peak, waiting)
+    shares = dict(choice.shares)
+    apart = sum(shares.get(op.name, 0.0) * op.output_bytes for op in block.ops)
+    return Passes(choice.kept_bytes, _forward_peak(block, held) + apart, peak + apart, waiting)
 
 
 def _forward_peak(block: Block, held: frozenset[str]) -> float:

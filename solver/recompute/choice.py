@@ -29,6 +29,8 @@ class Choice:
     backward runs. ``recomputed`` names the rebuilt tensors in op order. ``whole``: the framework
     re-runs the block's whole forward, and ``seconds`` says so. ``repeated`` names ops that the
     framework runs again although their outputs are kept; their time and bytes are in the sums.
+    ``shares``: tensors of which a framework keeps a part only, or which it keeps although nobody
+    needs them, with the share kept; the sums count that share as kept and the rest as run again.
 
     ``placed`` says which of them are rebuilt in windows, in op order; ``hidden_seconds`` is their
     own time, no part of ``seconds``. ``early_bytes``: those in windows of the following block,
@@ -41,6 +43,7 @@ class Choice:
     recomputed: tuple[str, ...]
     whole: bool = False
     repeated: tuple[str, ...] = ()
+    shares: tuple[tuple[str, float], ...] = ()
     placed: tuple[Placed, ...] = ()
     hidden_seconds: float = 0.0
     early_bytes: float = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from solver.costs.pipeline import Block
@@ -42,6 +43,28 @@ def selective(block: Block, modules: tuple[str, ...]) -> Choice:
         seconds=choice.seconds + sum(op.forward_seconds for op in again),
         recompute_bytes=choice.recompute_bytes + sum(op.output_bytes for op in again),
         repeated=tuple(op.name for op in again),
+    )
+
+
+def saving(block: Block, shares: Mapping[str, float]) -> Choice:
+    """Run the whole forward again but for what was saved: these tensors, or a share of each.
+
+    Selective checkpoint contexts do that (PyTorch, ``torch.utils.checkpoint``): a saved output is
+    there whether backward reads it or not, and every op that is not saved runs again.
+    """
+    if not block.checkpointable:
+        return keep_all(block)
+    made = [op for op in block.ops if op.inputs]
+    kept = {op.name: shares.get(op.name, 0.0) for op in made}
+    needed = needed_tensors(block)
+    again = [op for op in made if kept[op.name] < 1.0]
+    partly = {n: share for n, share in kept.items() if share and (share < 1.0 or n not in needed)}
+    return Choice(
+        kept_bytes=block.input_bytes + sum(kept[op.name] * op.output_bytes for op in made),
+        seconds=sum((1.0 - kept[op.name]) * op.forward_seconds for op in again),
+        recompute_bytes=sum((1.0 - kept[op.name]) * op.output_bytes for op in again),
+        recomputed=tuple(op.name for op in again),
+        shares=tuple(partly.items()),
     )
 
 

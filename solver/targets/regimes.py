@@ -15,11 +15,12 @@ from functools import cache
 
 from solver.costs.pipeline import Block, PipelineCosts
 from solver.partition.free_menu import FreeMenu
-from solver.partition.menu import Menu
+from solver.partition.menu import Menu, Part
 from solver.partition.outcome import Partition
 from solver.partition.policy_menu import first_layers_menu, policy_menu
 from solver.partition.prefix_menu import PrefixMenu
 from solver.partition.regime import Admits, Regime, Value
+from solver.partition.ruled_menu import RuledMenu
 from solver.partition.stages import AMPLE_BYTES
 from solver.recompute.choice import Choice, choice_keeping, keep_all, needed_tensors
 from solver.recompute.frontier import TOLERANCE, Frontier, frontier_of
@@ -122,6 +123,38 @@ def first_layers(
     def menu(those: PipelineCosts) -> Menu:
         return first_layers_menu(framed(those), layers, [others(b) for b in framed(those).blocks])
 
+    return Regime(menu=menu, setting=setting, bound=bound, admits=admits)
+
+
+def every_nth(
+    costs: PipelineCosts, flights: Flights, number: int, setting: Setting, admits: Admits
+) -> Regime:
+    """Of every stage's layers the n-th, the 2n-th and so on in full, the others not at all.
+
+    Kinds of layer stand one after the other, not in turn.
+    """
+    blocks, kinds = framed(costs).blocks, layer_kinds(costs)
+    kept = [keep_all(block) for block in blocks]
+    saved = max((kept[k].kept_bytes - full(blocks[k]).kept_bytes for k in kinds), default=0.0)
+    total = sum(kept[kind].kept_bytes for kind in costs.sequence)
+    total -= layer_count(costs) // number * max(saved, 0.0)
+
+    def menu(those: PipelineCosts) -> Menu:
+        found = framed(those).blocks
+        none, whole = [keep_all(block) for block in found], [in_full(block) for block in found]
+
+        def rule(counts: tuple[int, ...]) -> tuple[Part, ...]:
+            parts, before = [], 0
+            for kind, count in enumerate(counts):
+                again = (before + count) // number - before // number if kind in kinds else 0
+                before += count if kind in kinds else 0
+                parts.append(Part(kind, none[kind], count - again))
+                parts.append(Part(kind, whole[kind], again))
+            return tuple(part for part in parts if part.count)
+
+        return RuledMenu(framed(those), rule)
+
+    bound = _unless_missing(costs, flights, total)
     return Regime(menu=menu, setting=setting, bound=bound, admits=admits)
 
 

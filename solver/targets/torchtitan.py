@@ -2,13 +2,18 @@
 
 Read from pytorch/torchtitan at b5bcd76c (August 2026) and its release 0.3.0 (September 2026), which
 count batches in tokens and in sequences: what is written fits both.
-``parallelism.module_fqns_per_model_part`` takes any contiguous split; ``activation_checkpoint`` is
-``FullAC`` or nothing here. ``SelectiveAC``
-saves by operator (every second matrix product), which is no choice of tensors, and
-``MemoryBudgetAC`` leaves the choice to the compiler: neither is planned.
+``parallelism.module_fqns_per_model_part`` takes any contiguous split. ``activation_checkpoint`` is
+``FullAC``, ``SelectiveAC`` (``torchtitan_policies.py``), or nothing; or a subclass of them, as
+their documentation proposes: one that saves attention alone, and one that checkpoints every n-th
+layer of a stage, as ``selective_ac_option`` did until 0.2. ``MemoryBudgetAC`` leaves the choice to
+the compiler and is not planned.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 
 from solver.costs.pipeline import PipelineCosts
 from solver.layouts.layout import Layout
@@ -16,10 +21,16 @@ from solver.partition.regime import Regime
 from solver.plan import BlockRecompute, Export, Stage
 from solver.recompute.choice import keep_all
 from solver.recompute.policies import full
-from solver.targets.layers import ENDS, admits_layers
+from solver.targets.layers import ENDS, admits_layers, kinds_in_turn, layer_count
 from solver.targets.planned import Planned, has_embedding, has_head
-from solver.targets.regimes import one_choice
+from solver.targets.regimes import Setting, every_nth, one_choice
 from solver.targets.target import Target, flights
+from solver.targets.torchtitan_policies import (
+    attention_saved,
+    every_second_product_saved,
+    has_attention,
+    has_products,
+)
 from solver.targets.words import Remarks, python_export
 
 _SCHEDULES = {"1f1b": "1F1B", "gpipe": "GPipe"}
@@ -36,31 +47,48 @@ class Torchtitan(Target):
     zero_stages = (0, 1, 2, 3)
 
     def regimes(self, costs: PipelineCosts, layout: Layout) -> list[Regime]:
-        """All layers in full, or none."""
+        """All layers in full, or none; every n-th; all but what operators save."""
         admits, held = admits_layers(costs, head_alone=True), flights(costs, layout)
-        return [
-            one_choice(costs, held, (("activation_checkpoint", "FullAC"),), full, admits),
-            one_choice(costs, held, (("activation_checkpoint", "None"),), keep_all, admits),
+        found = [
+            one_choice(costs, held, _setting("FullAC"), full, admits),
+            one_choice(costs, held, _setting("None"), keep_all, admits),
         ]
+        if has_products(costs):
+            scatters = layout.sequence_parallel
+            by_operator = partial(every_second_product_saved, scatters=scatters)
+            found.append(one_choice(costs, held, _setting("SelectiveAC"), by_operator, admits))
+        if has_attention(costs):
+            setting = _setting("SelectiveAC", save="attention")
+            found.append(one_choice(costs, held, setting, attention_saved, admits))
+        if not kinds_in_turn(costs):
+            most = layer_count(costs) - max(layout.pipeline_parallel * layout.virtual_stages - 2, 0)
+            found += [
+                every_nth(costs, held, number, _setting("FullAC", every=number), admits)
+                for number in range(2, most + 1)
+            ]
+        return found
 
     def export(self, planned: Planned) -> Export:
         """A function that sets the plan's fields on a Trainer.Config."""
         remarks = Remarks()
         policy = _policy(planned, remarks)
-        checkpointed = policy == "FullAC"
         text = _TEMPLATE.format(
             version=self.version,
-            imports=_IMPORT if checkpointed else "",
-            checkpoint="FullAC.Config()" if checkpointed else "None",
+            before=policy.before,
+            checkpoint=policy.value,
             fields="\n".join(_fields(planned, remarks)),
             batches="\n".join(_batches(planned)),
         )
         return python_export(self, text, remarks)
 
 
+def _setting(policy: str, **more: str | int) -> Setting:
+    return (("activation_checkpoint", policy), *more.items())
+
+
 _TEMPLATE = '''"""Plan for torchtitan ({version}): call apply(config) on your Trainer.Config."""
 
-{imports}
+{before}
 def apply(config):
     """Set what the plan decides; model and data stay as they are."""
     config.activation_checkpoint = {checkpoint}
@@ -71,7 +99,79 @@ def apply(config):
 '''
 
 
-_IMPORT = "from torchtitan.distributed.activation_checkpoint import FullAC\n\n"
+@dataclass(frozen=True)
+class _Written:
+    """A policy: what is written for it, and what stands before that."""
+
+    value: str
+    before: str = ""
+
+
+_NONE = _Written("None")
+_FULL = _Written(
+    "FullAC.Config()", "from torchtitan.distributed.activation_checkpoint import FullAC\n\n"
+)
+_SELECTIVE = _Written(
+    "SelectiveAC.Config()",
+    "from torchtitan.distributed.activation_checkpoint import SelectiveAC\n\n",
+)
+_ATTENTION_ONLY = _Written(
+    "AttentionSaved.Config()",
+    '''from dataclasses import dataclass
+
+import torch
+from torchtitan.distributed.activation_checkpoint import SelectiveAC
+
+
+class AttentionSaved(SelectiveAC):
+    """Runs a layer again but for its attention kernel and the choice of experts."""
+
+    @dataclass(kw_only=True, slots=True)
+    class Config(SelectiveAC.Config):
+        pass
+
+    def get_save_ops(self):
+        """Every attention kernel, and the top-k of a router, that this PyTorch has."""
+        aten = torch.ops.aten
+        return {
+            aten._scaled_dot_product_flash_attention.default,
+            aten._scaled_dot_product_efficient_attention.default,
+            aten._scaled_dot_product_cudnn_attention.default,
+            aten._scaled_dot_product_attention_math.default,
+            aten._scaled_dot_product_flash_attention_for_cpu.default,
+            aten.topk.default,
+            torch._higher_order_ops.flex_attention,
+        }
+
+''',
+)
+
+
+def _every(number: int) -> _Written:
+    """Every n-th layer of a stage in full."""
+    return _Written(
+        "EveryNth.Config()",
+        f'''from dataclasses import dataclass
+
+from torchtitan.distributed.activation_checkpoint import FullAC
+
+
+class EveryNth(FullAC):
+    """Runs every layer of a stage again whose number there {number} divides, counted from 1."""
+
+    @dataclass(kw_only=True, slots=True)
+    class Config(FullAC.Config):
+        pass
+
+    def apply(self, model):
+        """Wrap these layers of one part of the model."""
+        layers = model.get_submodule("layers")
+        for place, (name, layer) in enumerate(list(layers.named_children()), start=1):
+            if place % {number} == 0:
+                layers.register_module(name, self._wrap_block(layer, base_fqn=f"layers.{{name}}"))
+
+''',
+    )
 
 
 def module_names(planned: Planned) -> list[list[str]]:
@@ -84,15 +184,25 @@ def module_names(planned: Planned) -> list[list[str]]:
     return found
 
 
-def _policy(planned: Planned, remarks: Remarks) -> str:
+def _policy(planned: Planned, remarks: Remarks) -> _Written:
     if planned.setting is not None:
-        return str(planned.setting["activation_checkpoint"])
+        return _of_setting(planned.setting)
     layers = [entry for stage in planned.stages for entry in _layers(stage)]
     if all(entry.whole and entry.group == 1 for entry in layers):
-        return "FullAC"
+        return _FULL
     if any(entry.recomputed for entry in layers):
         remarks.lost.append("Layers differ in what they recompute; torchtitan has one policy.")
-    return "None"
+    return _NONE
+
+
+def _of_setting(setting: Mapping[str, object]) -> _Written:
+    every = setting.get("every")
+    if isinstance(every, int):
+        return _every(every)
+    if setting.get("save") == "attention":
+        return _ATTENTION_ONLY
+    policies = {"FullAC": _FULL, "SelectiveAC": _SELECTIVE, "None": _NONE}
+    return policies[str(setting["activation_checkpoint"])]
 
 
 def _layers(stage: Stage) -> list[BlockRecompute]:

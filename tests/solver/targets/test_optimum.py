@@ -68,6 +68,29 @@ def megatron_settings(costs: PipelineCosts) -> list[Setting]:
     return [*settings, *(in_groups(size, with_ends=False) for size in range(1, largest + 1))]
 
 
+def torchtitan_settings(costs: PipelineCosts) -> list[Setting]:
+    """All, nothing, all but the attention kernel, or every n-th layer of a stage."""
+    settings = [each(lambda _, block: kept(block))]
+    settings.append(each(lambda _, block: all_but(block, ATTENTION)))
+    return [*settings, *(each(every(number)) for number in range(1, len(costs.sequence) - 1))]
+
+
+def every(number: int) -> Callable[[int, Block], Done]:
+    return lambda layer, block: kept(block) if (layer + 1) % number else whole(block)
+
+
+def all_but(block: Block, saved: str) -> Done:
+    """The whole forward again but for one op, whose output is kept, needed or not."""
+    if not is_layer(block):
+        return kept(block)
+    again = [op for op in block.ops if op.name != saved]
+    return (
+        block.input_bytes + sum(op.output_bytes for op in block.ops if op.name == saved),
+        sum(op.forward_seconds for op in again),
+        sum(op.output_bytes for op in again),
+    )
+
+
 def mindspeed_settings(costs: PipelineCosts) -> list[Setting]:
     """Megatron's, and norms, activation functions or both alone and beside first layers."""
     settings = megatron_settings(costs)
@@ -169,7 +192,7 @@ def settings_of(name: str, costs: PipelineCosts) -> list[Setting]:
         case "mindspeed":
             return mindspeed_settings(costs)
         case "torchtitan":
-            return [each(lambda _, block: whole(block)), nothing]
+            return torchtitan_settings(costs)
         case "mindformers":
             return [free_choice(sections)]
         case "galvatron":
