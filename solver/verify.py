@@ -248,6 +248,7 @@ def _run(
     ends: dict[Task, float] = {}
     final = [0.0] * len(stages)
     ready = list(range(devices))
+    waits: dict[Task, int] = {}
     while ready:
         device = ready.pop()
         while place[device] < len(orders[device]):
@@ -255,6 +256,7 @@ def _run(
             stage = task[1]
             needs = _needs(task, depth)
             if needs is not None and needs not in ends:
+                waits[needs] = device
                 break
             start = clock[device] if place[device] else stages[stage].gathered
             if needs is not None:
@@ -263,9 +265,8 @@ def _run(
             clock[device] = start + stages[stage].seconds[task[0]]
             ends[task] = final[stage] = clock[device]
             place[device] += 1
-            for neighbour in ((device - 1) % devices, (device + 1) % devices):
-                if neighbour not in ready and neighbour != device:
-                    ready.append(neighbour)
+            if task in waits:
+                ready.append(waits.pop(task))
     if any(at < len(order) for at, order in zip(place, orders, strict=True)):
         raise SolverFailed("The order of the schedule deadlocks.")
     return final
@@ -288,23 +289,17 @@ def _peak(order: list[Task], stages: list[_Derived]) -> float:
     gradients of weights wait, or in the optimizer's step.
     """
     here = {stage for _, stage, _ in order}
-    alive, waiting = dict.fromkeys(here, 0), dict.fromkeys(here, 0)
-
-    def held() -> float:
-        kept = sum(count * stages[at].kept for at, count in alive.items())
-        return kept + sum(count * stages[at].waiting for at, count in waiting.items())
-
-    most = 0.0
+    held = most = 0.0
     for work, stage, _ in order:
+        own = stages[stage]
         if work == "F":
-            alive[stage] += 1
+            held += own.kept
         elif work == "W":
-            waiting[stage] -= 1
+            held -= own.waiting
         elif work == "B":
-            most = max(most, held() + stages[stage].buffer)
-            alive[stage] -= 1
-            waiting[stage] += 1
-        if stages[stage].splits:
-            most = max(most, held())
+            most = max(most, held + own.buffer)
+            held += own.waiting - own.kept
+        if own.splits:
+            most = max(most, held)
     step = sum(stages[at].stepping for at in here) + max(stages[at].working for at in here)
     return max(most, step) + sum(stages[stage].states for stage in here)

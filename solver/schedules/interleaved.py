@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from solver.schedules.schedule import Order, Schedule, Work, alternate, tasks
+from solver.schedules.schedule import Order, Schedule, Work, alternate
 
 
 class Interleaved(Schedule):
@@ -39,14 +39,20 @@ class Interleaved(Schedule):
 
     def _visits(self, work: Work, device: int, chunks: Iterable[int]) -> Order:
         """Chunk passes of one kind: group by group, and within it chunk by chunk."""
-        stages = [chunk * self.devices + device for chunk in chunks]
-        return np.concatenate(
-            [
-                tasks(work, stage, np.arange(start, min(start + self.group, self.micro_batches)))
-                for start in range(0, self.micro_batches, self.group)
-                for stage in stages
-            ]
-        )
+        stages = np.array([chunk * self.devices + device for chunk in chunks])
+        numbers = np.arange(self.micro_batches)
+        full = self.micro_batches // self.group * self.group
+        visits = np.empty((self.micro_batches * len(stages), 3), dtype=np.int64)
+        visits[:, 0] = work
+        rest = full * len(stages)
+        for part, batches in (
+            (visits[:rest], numbers[:full].reshape(-1, 1, self.group)),
+            (visits[rest:], numbers[full:].reshape(1, 1, -1)),
+        ):
+            shape = (len(batches), len(stages), batches.shape[2])
+            part[:, 1] = np.broadcast_to(stages[:, None], shape).ravel()
+            part[:, 2] = np.broadcast_to(batches, shape).ravel()
+        return visits
 
     def key(self) -> tuple[str, int, int, int]:
         """The group size is part of the order."""
