@@ -39,8 +39,6 @@ from service.command_line import (
 )
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from solver.plan import Evaluation, Plan
     from solver.request import PlanRequest
 
@@ -96,13 +94,13 @@ def plan(
     timeline: WithTimeline = False,
 ) -> None:
     """Find the best plan for a request."""
-    from service.console.progress import ProgressLine
+    from service.console.progress import ProgressLine, aside
     from service.console.standard_output import kept_for_answers
 
     one_of_store_and_server(store, server)
     with problems_as_exit_status(as_json):
         request = with_calibration(_read(file), calibration)
-        with ProgressLine(_stderr()) as progress:
+        with ProgressLine(aside()) as progress:
             if server:
                 from service.client import Client
 
@@ -193,12 +191,12 @@ def batch(
     """Plan many requests and see whether the plans are as expected; 1 if one is not."""
     from service.batches import command
     from service.batches.summary import summary as markdown
-    from service.console.progress import CountLine
+    from service.console.progress import CountLine, aside
 
     one_of_store_and_server(store, server)
     with problems_as_exit_status(False):
         text = read_file(file)
-        with CountLine(_stderr()) as progress:
+        with CountLine(aside()) as progress:
             done = command.run(text, name, command.Where(server, store), against, progress)
         command.write_reports(done, junit, summary, json_file)
         if summary is None:
@@ -314,12 +312,6 @@ def _print_answer(request: PlanRequest, answer: Plan | Evaluation, as_json: bool
         from service.console.answers import page
 
         show(page(request, answer))
-
-
-def _stderr() -> Console:
-    from rich.console import Console
-
-    return Console(stderr=True, highlight=False)
 
 
 def _exit_status(plan: Plan) -> int:

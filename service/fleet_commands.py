@@ -73,19 +73,21 @@ def answer_to(
     Raises:
         ProblemError: The file holds no such request, or it cannot be answered.
     """
+    from service.console.progress import PartsLine, aside
+    from service.console.standard_output import kept_for_answers
     from service.reading import parse, validate
 
     request = validate(asked, parse(read_file(file)))
-    if server:
-        from service.client import Client
+    with PartsLine(aside(), "Working it out") as progress:
+        if server:
+            from service.client import Client
 
-        with Client(server) as client:
-            return client.study(_PATHS[kind], request, answered)
-    from service.console.standard_output import kept_for_answers
-    from solver import fleet
+            with Client(server) as client:
+                return client.study(_PATHS[kind], request, answered)
+        from solver import fleet
 
-    with kept_for_answers():
-        return fleet.study(kind, json.loads(request.model_dump_json()))
+        with kept_for_answers():
+            return fleet.study(kind, json.loads(request.model_dump_json()), progress)
 
 
 def _show_capacity(answer: CapacityAnswer) -> None:

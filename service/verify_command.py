@@ -33,12 +33,14 @@ def verify(
 ) -> None:
     """Derive a plan's time, memory and bound again, without the optimiser."""
     from service.console.claims import claims_shown
+    from service.console.progress import ProgressLine, aside
     from service.finished_plans import finished_plan
     from solver.recheck import Verdict, recheck
 
     with problems_as_exit_status(as_json):
         found, asked = finished_plan(plan, request=request, store=store, server=server)
-        claims = recheck(found, asked)
+        with ProgressLine(aside(), "Verifying"):
+            claims = recheck(found, asked)
         if as_json:
             show(json.dumps([asdict(claim) for claim in claims], indent=2))
         else:

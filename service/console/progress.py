@@ -17,6 +17,11 @@ from service.documents import Progress
 _QUIET_SECONDS = 0.7
 
 
+def aside() -> Console:
+    """Where people are told how far something is: standard error, so that answers stay alone."""
+    return Console(stderr=True, highlight=False)
+
+
 class ProgressLine:
     """A bar of layouts done on ``console`` if that is a terminal, and nothing otherwise.
 
@@ -24,7 +29,7 @@ class ProgressLine:
     over within ``_QUIET_SECONDS`` shows nothing.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, doing: str = "Planning") -> None:
         self._started = time.monotonic()
         self._shown = console.is_terminal
         self._bar = Bar(
@@ -35,7 +40,7 @@ class ProgressLine:
             console=console,
             transient=True,
         )
-        self._task = self._bar.add_task("Planning", total=None, said="", visible=False)
+        self._task = self._bar.add_task(doing, total=None, said="", visible=False)
         self._timer = Timer(_QUIET_SECONDS, self._appear)
 
     def __enter__(self) -> Self:
@@ -63,6 +68,20 @@ class ProgressLine:
 
     def _appear(self) -> None:
         self._bar.update(self._task, visible=True)
+
+
+class PartsLine(ProgressLine):
+    """The same for what is worked out in parts, such as the sizes of a capacity curve."""
+
+    def __call__(self, progress: Any) -> None:
+        """Show how many parts are done."""
+        if self._shown:
+            known = _document(progress)
+            done, of = known.layouts_done or 0, known.layouts_total or 0
+            elapsed = duration(time.monotonic() - self._started)
+            self._bar.update(
+                self._task, total=of or None, completed=done, said=f"{elapsed}: {done} of {of}"
+            )
 
 
 class CountLine(ProgressLine):

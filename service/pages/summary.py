@@ -27,8 +27,10 @@ def what_it_is(plan: Plan) -> list[str]:
     blocks = [sum(count for _, count in stage.blocks) for stage in plan.stages]
     least, most = min(blocks), max(blocks)
     each = f"{most:,}" if least == most else f"{least:,} to {most:,}"
-    kind = "stage" if len(blocks) == 1 else "stages"
-    return [f"{len(blocks):,} {kind} of {each} blocks.", _recomputed(plan.stages, sum(blocks))]
+    cut = f"{_many(len(blocks), 'stage')} of {each} {'block' if most == 1 else 'blocks'}"
+    if plan.layout is not None and plan.layout.virtual_stages > 1:
+        cut += f", {plan.layout.virtual_stages:,} on each device"
+    return [f"{cut}.", _recomputed(plan.stages, sum(blocks))]
 
 
 def why_it_is_good(plan: Plan) -> list[Fact]:
@@ -41,9 +43,9 @@ def why_it_is_good(plan: Plan) -> list[Fact]:
     best = _best_other(plan)
     if best is not None:
         name, other = best
-        assert other.iteration_seconds is not None
-        ratio = other.iteration_seconds / ours
-        found.append(_beside(ratio, f"the best other method that fits, {name}", other))
+        ratio = (other.iteration_seconds or ours) / ours
+        which = "recomputing nothing" if name == "none" else name
+        found.append(_beside(ratio, f"the best other method that fits, {which}", other))
     if nothing is not None and not nothing.fits and nothing.peak_memory_bytes:
         needed = size(nothing.peak_memory_bytes)
         has = size(plan.memory_limit_bytes or 0.0)
@@ -83,6 +85,10 @@ def how_sure(plan: Plan) -> list[Fact]:
             )
         )
     return found
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _recomputed(stages: list[Stage], blocks: int) -> str:

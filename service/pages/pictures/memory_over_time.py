@@ -81,7 +81,7 @@ def memory_over_time(
         "rebuilt",
     )
     drawing.line(_LEFT, y(limit), width - _RIGHT, y(limit), "limit")
-    drawing.text(width - _RIGHT, y(limit) - 5, f"limit {size(limit)}", "end small limit-text")
+    drawing.text(width - _RIGHT, y(limit) - 5, f"limit {size(limit)}", "end small limit-text halo")
     drawing.text(_LEFT, 12, f"Stage {device}, {duration(replay.makespan)}", "small muted")
     return drawing
 

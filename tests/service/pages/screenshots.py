@@ -90,6 +90,7 @@ def _addresses(origin: str, place: Path) -> dict[str, str]:
         "plan-interleaved": f"/plans/{plans['interleaved']}",
         "plan-hidden": f"/plans/{plans['hidden']}",
         "infeasible": f"/plans/{plans['infeasible']}",
+        "ask-capacity-of-plan": f"/capacity?plan={plans['gpt-3']}",
         **_studies(store),
         "batches": "/batches",
         "batch": f"/batches/{_batch(origin)}",
@@ -130,7 +131,8 @@ def _studies(store: Store) -> dict[str, str]:
     answer = json.dumps(sample("contingency"))
     failing_id = keep(store, Study(failing.job, "contingency", failing), answer)
     return {
-        "capacity-list": "/capacity",
+        "ask-capacity": "/capacity",
+        "ask-contingencies": "/contingencies",
         "capacity": f"/capacity/{one_id}",
         "capacity-two": f"/capacity/{two_id}",
         "contingencies": f"/contingencies/{failing_id}",
