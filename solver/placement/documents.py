@@ -78,6 +78,9 @@ class Score(Answer):
     crossing_bytes: float | None = Field(
         default=None, description="Bytes that cross leafs in an iteration."
     )
+    lower_bound_bytes: float | None = Field(
+        default=None, description="Proved: no placement on the set crosses less."
+    )
     leafs: int = Field(description="Leafs that the set touches.")
 
 

@@ -21,6 +21,8 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +37,11 @@ Profile = tuple[int, ...]
 
 _MOST_ROUNDS = 400
 _SMALL = 1e-9
+_MOST_FINE = 1e4
+_MOST_PLACES = 8
+ENOUGH = 1e-4
+"""Relative distance to the bound at which a placement is not improved any more."""
+
 _INTEGER_SHARE = 0.5
 """Of the time, what the integer program is left."""
 
@@ -43,7 +50,7 @@ _INTEGER_SHARE = 0.5
 class Solution:
     """A profile for each leaf that is used, by capacity, and the proved bound; bytes.
 
-    ``profiles`` is None where none was found in time.
+    ``profiles`` is None where none better than those begun with was found.
     """
 
     profiles: list[tuple[int, Profile]] | None
@@ -52,41 +59,56 @@ class Solution:
 
 
 def solve(
-    grid: Grid, capacities: dict[int, int], known: list[Profile], deadline: float
+    grid: Grid,
+    capacities: dict[int, int],
+    begun: Sequence[Sequence[Profile]],
+    known: Sequence[Profile],
+    deadline: float,
 ) -> Solution:
     """The best placement found until ``deadline`` (monotonic seconds).
 
     Args:
         grid: The cells.
         capacities: Cells of a leaf to the number of such leafs.
-        known: Profiles of a placement to begin with.
-        deadline: When to stop generating.
+        begun: Placements to begin with, the best first, each by the profiles of its leafs.
+        known: Other profiles to begin with.
+        deadline: When to stop.
     """
     scale = max(grid.group_bytes, grid.edge_bytes, 1e-30)
     group, edge = grid.group_bytes / scale, grid.edge_bytes / scale
     constant = edge * grid.rows * (grid.stages - 1)
     master = _Master(grid, capacities, group, edge)
-    for profile in dict.fromkeys(known):
+    for profile in dict.fromkeys((*itertools.chain.from_iterable(begun), *known)):
         master.add(profile)
     bound = -math.inf
+    best = sum(_cost(grid, profile, group, edge) for profile in begun[0])
+    enough = best - ENOUGH * (constant + best)
     generate_until = deadline - _INTEGER_SHARE * max(deadline - time.monotonic(), 0.0)
     for _ in range(_MOST_ROUNDS):
         value = master.solve()
+        if value is None:
+            break
         added, gain, gains = False, 0.0, 0.0
         worths = _Worths(grid, master, group, edge)
-        best = _best_profiles(grid, list(master.leafs), worths)
-        for (capacity, count), (profile, worth) in zip(master.leafs.items(), best, strict=True):
+        worthiest = _best_profiles(grid, list(master.leafs), worths)
+        for (capacity, count), (profile, worth) in zip(
+            master.leafs.items(), worthiest, strict=True
+        ):
             gain = max(gain, worth - master.rents[capacity])
             gains += count * gain
             if worth - master.rents[capacity] > _SMALL:
-                added |= master.add(profile)
+                for moved in _moved(profile):
+                    added |= master.add(moved)
         bound = max(bound, value - gains)
-        if time.monotonic() > generate_until:
+        if time.monotonic() > generate_until or bound >= enough:
             break
-        if not added and not master.cut(violated(grid, master.amounts, master.cuts)):
+        if not (added or master.fined() or master.cut(violated(grid, master.amounts, master.cuts))):
             break
+    if bound >= enough:
+        lower = min(max(constant + bound, 0.0), constant + best)
+        return Solution(None, (constant + best) * scale, lower * scale)
     left = max(deadline - time.monotonic(), 0.2)
-    chosen = _integer(grid, master, group, edge, left)
+    chosen = _integer(grid, master, group, edge, begun[0], left)
     if chosen is None:
         return Solution(None, math.inf, max(constant + bound, 0.0) * scale)
     crossing = constant + sum(_cost(grid, profile, group, edge) for _, profile in chosen)
@@ -137,6 +159,16 @@ def violated(grid: Grid, amounts: dict[Profile, float], known: list[Cut]) -> lis
     return found
 
 
+def _moved(profile: Profile) -> Iterator[Profile]:
+    """The profile here and there; stages are alike, so what is worth much is so elsewhere too."""
+    first = next(stage for stage, cells in enumerate(profile) if cells)
+    last = next(stage for stage, cells in enumerate(reversed(profile)) if cells)
+    inner = profile[first : len(profile) - last]
+    places = np.linspace(0, first + last, min(first + last + 1, _MOST_PLACES)).round().astype(int)
+    for place in {first, *places.tolist()}:
+        yield (0,) * place + inner + (0,) * (first + last - place)
+
+
 def _cost(grid: Grid, profile: Profile, group: float, edge: float) -> float:
     partial = sum(0 < cells < grid.rows for cells in profile)
     kept = sum(min(pair) for pair in itertools.pairwise(profile))
@@ -159,7 +191,7 @@ class _Master:
     def __init__(self, grid: Grid, capacities: dict[int, int], group: float, edge: float) -> None:
         self._grid, self._group, self._edge = grid, group, edge
         self.leafs = dict(sorted(capacities.items()))
-        self._solver = pywraplp.Solver.CreateSolver("GLOP")
+        self._solver = pywraplp.Solver.CreateSolver("CLP")
         self._objective = self._solver.Objective()
         self._objective.SetMinimization()
         rows = [self._solver.Constraint(grid.rows, grid.rows) for _ in range(grid.stages)]
@@ -170,12 +202,28 @@ class _Master:
         self.columns: dict[Profile, Any] = {}
         self.cuts: list[Cut] = []
         self._rounded: list[Any] = []
-        # A filling of last resort, so dear that no solution keeps it.
-        dear = 10.0 * (group * grid.stages + edge * grid.cells + 1.0)
+        # Cells that no leaf holds, and cells held twice, for a fine: the relaxation gets weaker,
+        # not wrong, and prices stay within the fine. It grows until no solution pays it.
+        self._fine = 4.0 * (group + edge)
         self._missing = [self._solver.NumVar(0, self._solver.infinity(), "") for _ in rows]
-        for constraint, missing in zip(rows, self._missing, strict=True):
-            self._objective.SetCoefficient(missing, dear)
+        self._twice = [self._solver.NumVar(0, self._solver.infinity(), "") for _ in rows]
+        for constraint, missing, twice in zip(rows, self._missing, self._twice, strict=True):
             constraint.SetCoefficient(missing, 1)
+            constraint.SetCoefficient(twice, -1)
+        self._set_fine()
+
+    def _set_fine(self) -> None:
+        for amount in (*self._missing, *self._twice):
+            self._objective.SetCoefficient(amount, self._fine)
+
+    def fined(self) -> bool:
+        """Whether the solution pays a fine that can still grow; it grows then."""
+        paid = sum(amount.solution_value() for amount in (*self._missing, *self._twice))
+        if paid <= 1e-6 or self._fine > _MOST_FINE:
+            return False
+        self._fine *= 8.0
+        self._set_fine()
+        return True
 
     def add(self, profile: Profile) -> bool:
         """Take a profile in; whether it is new."""
@@ -208,9 +256,13 @@ class _Master:
             self._rounded.append(row)
         return bool(cuts)
 
-    def solve(self) -> float:
-        """The value; prices, rents and amounts are set."""
-        self._solver.Solve()
+    def solve(self) -> float | None:
+        """The value; prices, rents and amounts are set. None where numbers fail the solver."""
+        if self._solver.Solve() != pywraplp.Solver.OPTIMAL:
+            afresh = pywraplp.MPSolverParameters()
+            afresh.SetIntegerParam(afresh.INCREMENTALITY, afresh.INCREMENTALITY_OFF)
+            if self._solver.Solve(afresh) != pywraplp.Solver.OPTIMAL:
+                return None
         self.prices = np.array([constraint.dual_value() for constraint in self._stages])
         self.cut_prices = [row.dual_value() for row in self._rounded]
         rents = np.cumsum([-row.dual_value() for row in self._nested])
@@ -301,9 +353,14 @@ def _walked_back(value: Floats, choices: list[npt.NDArray[np.int64]]) -> tuple[P
 
 
 def _integer(
-    grid: Grid, master: _Master, group: float, edge: float, seconds: float
+    grid: Grid,
+    master: _Master,
+    group: float,
+    edge: float,
+    begun: Sequence[Profile],
+    seconds: float,
 ) -> list[tuple[int, Profile]] | None:
-    """Whole numbers of leafs for the profiles at hand."""
+    """Whole numbers of leafs for the profiles at hand; ``begun`` is a placement that is known."""
     solver = pywraplp.Solver.CreateSolver("SCIP")
     solver.SetTimeLimit(int(1000 * seconds))
     stages = [solver.Constraint(grid.rows, grid.rows) for _ in range(grid.stages)]
@@ -322,6 +379,10 @@ def _integer(
                 constraint.SetCoefficient(amount, cells)
         amounts.append((amount, profile))
     objective.SetMinimization()
+    taken_first = Counter(begun)
+    solver.SetHint(
+        [amount for amount, _ in amounts], [taken_first[profile] for _, profile in amounts]
+    )
     if solver.Solve() not in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
         return None
     taken = [profile for amount, profile in amounts for _ in range(round(amount.solution_value()))]

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from solver.errors import BadRequest
 from solver.placement.crossing import crossing_bytes, patterns
 from solver.placement.documents import PlacementAnswer, PlacementRequest
+from solver.placement.filling import fillings
 from solver.placement.grid import Grid
+from solver.placement.least import least_costs, least_crossing
 from solver.placement.place import place
 from solver.placement.program import Cut, solve
 
@@ -40,7 +42,7 @@ def three(tensor: int, pipeline: int, data: int) -> dict[str, int]:
     return {"tensor_parallel": tensor, "pipeline_parallel": pipeline, "data_parallel": data}
 
 
-def least_crossing(grid: Grid, capacities: list[int]) -> float:
+def least_crossing_of_all(grid: Grid, capacities: list[int]) -> float:
     """The least over every assignment of cells to leafs."""
     best = float("inf")
     for leafs in itertools.product(range(len(capacities)), repeat=grid.cells):
@@ -65,7 +67,7 @@ def test_the_crossing_is_the_least_of_every_assignment(
         return
     request = _on_grid(grid, capacities)
     crossing, bound = request
-    assert crossing == pytest.approx(least_crossing(grid, capacities))
+    assert crossing == pytest.approx(least_crossing_of_all(grid, capacities))
     assert bound <= crossing * (1 + 1e-9)
 
 
@@ -90,7 +92,7 @@ def test_orderly_fillings_are_never_better_than_the_program() -> None:
     grid = Grid(stages=4, rows=6, unit=1, group_bytes=3.0, edge_bytes=1.0)
     best, leafs = patterns(grid, np.array([[8, 8, 8, 8]]))
     known = [tuple(int(x) for x in (leafs[0] == leaf).sum(axis=0)) for leaf in range(4)]
-    solution = solve(grid, {8: 4}, known, time.monotonic() + 2)
+    solution = solve(grid, {8: 4}, [known], [], time.monotonic() + 2)
     assert solution.lower_bound <= solution.crossing <= best[0] + 1e-9
 
 
@@ -100,6 +102,49 @@ def test_half_a_thousand_nodes_on_32_leafs_within_a_hundredth() -> None:
     assert answer.gap is not None
     assert answer.gap <= 0.01
     assert len({node.name for node in answer.nodes}) == 512
+
+
+@pytest.mark.parametrize(
+    ("layout", "seed"), [((8, 8, 64), 2), ((8, 16, 32), 1), ((8, 4, 128), 1), ((8, 64, 8), 2)]
+)
+def test_leafs_of_any_size_are_filled_within_a_hundredth(
+    layout: tuple[int, int, int], seed: int
+) -> None:
+    draw = random.Random(seed)
+    weights = [draw.uniform(0.4, 1.0) for _ in range(32)]
+    sizes = [int(512 * weight / sum(weights)) for weight in weights]
+    while sum(sizes) < 512:
+        sizes[draw.randrange(32)] += 1
+    leafs = [f"leaf{leaf}" for leaf, size in enumerate(sizes) for _ in range(size)]
+    answer = place(asked(leafs, three(*layout), time_limit_seconds=2))
+    assert answer.gap is not None
+    assert answer.gap <= 0.01
+
+
+@given(
+    shape=st.sampled_from([(2, 3), (3, 2), (2, 4), (4, 2), (1, 6)]),
+    capacities=st.lists(st.integers(0, 6), min_size=2, max_size=3),
+    weights=st.tuples(st.integers(0, 5), st.integers(0, 5)),
+)
+@settings(max_examples=40, deadline=None)
+def test_no_assignment_crosses_less_than_what_leafs_cost_at_least(
+    shape: tuple[int, int], capacities: list[int], weights: tuple[int, int]
+) -> None:
+    rows, stages = shape
+    grid = Grid(stages, rows, 1, float(weights[0]) if rows > 1 else 0.0, float(weights[1]))
+    if sum(capacities) < grid.cells:
+        return
+    costs = least_costs(grid, max(capacities))
+    (bound,) = least_crossing(grid, costs, np.array([capacities]))
+    assert bound <= least_crossing_of_all(grid, capacities) + 1e-9
+
+
+def test_fillings_give_every_cell_a_leaf_that_has_room() -> None:
+    grid = Grid(stages=6, rows=5, unit=1, group_bytes=3.0, edge_bytes=1.0)
+    for capacities in ([30], [7, 8, 15], [1] * 30, [4, 9, 11, 3, 8], [0, 29, 5]):
+        for leafs in fillings(grid, capacities):
+            assert leafs.shape == (5, 6)
+            assert (np.bincount(leafs.ravel(), minlength=len(capacities)) <= capacities).all()
 
 
 def test_cuts_hold_for_every_whole_number_of_leafs() -> None:
@@ -178,7 +223,11 @@ def test_five_hundred_candidates_are_scored_together_and_fast() -> None:
     started = time.process_time()
     scores = _scores(request, grid)
     assert time.process_time() - started < 0.2
-    assert all(score.fits for score in scores)
+    for score in scores:
+        assert score.fits
+        assert score.crossing_bytes is not None
+        assert score.lower_bound_bytes is not None
+        assert 0 < score.lower_bound_bytes <= score.crossing_bytes
 
 
 def test_a_candidate_scores_what_placing_on_it_alone_reaches_at_most() -> None:
