@@ -18,7 +18,7 @@ from typing import Any
 from solver import calibrations
 from solver.errors import BadRequest
 from solver.layouts.layout import Layout
-from solver.request import AttentionKernel, Training
+from solver.request import AttentionKernel, Precision, Training
 
 _FOLDER = Path(__file__).parent / "calibration"
 
@@ -135,12 +135,13 @@ def software_of(training: Training, layout: Layout) -> str:
 
     The request does not name it, but it follows from what it asks: sharded weights and gradients
     (ZeRO 2 and 3) run in PyTorch FSDP or DeepSpeed, layer by layer and with PyTorch's own kernels
-    (``sharded``); unfused attention means the Megatron-LM of 2021 and 2022, without communication
-    overlap (``classic``), or with ZeRO 1 its DeepSpeed branch, which trained BLOOM
-    (``deepspeed``); everything else is Megatron-Core with Transformer Engine (``fused``).
+    (``sharded``), but for fp8, of which PyTorch has none: layers are Transformer Engine's there, as
+    in Megatron-LM's FSDP (``fused``); unfused attention means the Megatron-LM of 2021 and 2022,
+    without communication overlap (``classic``), or with ZeRO 1 its DeepSpeed branch, which trained
+    BLOOM (``deepspeed``); everything else is Megatron-Core with Transformer Engine (``fused``).
     """
     if layout.zero_stage >= 2:
-        return "sharded"
+        return "fused" if training.precision is Precision.FP8 else "sharded"
     if training.attention == AttentionKernel.UNFUSED:
         return "deepspeed" if layout.zero_stage == 1 else "classic"
     return "fused"

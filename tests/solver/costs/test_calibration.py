@@ -12,7 +12,8 @@ import pytest
 from solver.costs import calibration as efficiencies
 from solver.costs.calibration import calibration, family_name, software_of
 from solver.layouts.layout import Layout
-from solver.request import AttentionKernel, Training
+from solver.planner import evaluate
+from solver.request import AttentionKernel, PlanRequest, Precision, Training
 
 FOLDER = Path(efficiencies.__file__).parent / "calibration"
 FILES = sorted(FOLDER.glob("*.json"))
@@ -52,10 +53,33 @@ def test_the_longest_prefix_decides_the_family(device: str, family: str) -> None
     assert family_name(device) == family
 
 
+def test_a_sharded_run_in_fp8_takes_what_megatron_bridge_measured() -> None:
+    """NVIDIA-NeMo/Megatron-Bridge@067f987, performance summary, container 25.11: Llama 3 8B under
+    FSDP, 14451 tokens per second and device.
+    """
+    request = {
+        "model": {"name": "llama-3.1-8b"},
+        "cluster": {"device": "H100-SXM5-80GB", "nodes": 1, "devices_per_node": 8},
+        "training": {"sequence_length": 8192, "global_batch_size": 128, "precision": "fp8"},
+        "layout": {
+            "tensor_parallel": 1,
+            "pipeline_parallel": 1,
+            "data_parallel": 8,
+            "micro_batch_size": 1,
+            "zero_stage": 3,
+        },
+        "recompute": {"policy": "none"},
+    }
+    found = evaluate(PlanRequest.model_validate(request))
+    assert found.tokens_per_second_per_device == pytest.approx(14451, rel=0.05)
+
+
 def test_software_follows_from_the_layout() -> None:
     unfused = Training(attention=AttentionKernel.UNFUSED)
     assert software_of(Training(), LAYOUT) == "fused"
     assert software_of(Training(), replace(LAYOUT, zero_stage=3)) == "sharded"
+    fp8 = Training(precision=Precision.FP8)
+    assert software_of(fp8, replace(LAYOUT, zero_stage=3)) == "fused"
     assert software_of(unfused, LAYOUT) == "deepspeed"
     assert software_of(unfused, replace(LAYOUT, zero_stage=0)) == "classic"
 
