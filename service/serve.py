@@ -14,7 +14,7 @@ from service.access.opening import ensure_a_key, resolved
 from service.app import create_app
 from service.client import Client
 from service.console.answers import page
-from service.console.progress import ProgressLine
+from service.console.progress import ProgressLine, aside
 from service.migrate import migrate
 from service.operations import logs, memory, traces
 from service.problems import ProblemError
@@ -88,14 +88,15 @@ def _greet(server: uvicorn.Server, first: PlanRequest | None) -> None:
         try:
             with (
                 Client(url, key=_own_key(server)) as client,
-                ProgressLine(Console(stderr=True)) as progress,
+                ProgressLine(aside()),
             ):
-                plan = client.plan(first, progress)
+                plan = client.plan(first)  # asked once: every request is a line of the log
             console.print(page(first, plan))
             console.print()
+            console.print(f"This plan {url}/plans/{plan.id}")
         except ProblemError as error:
             console.print(f"The first plan failed: {error}", style="red", markup=False)
-    console.print(f"Service   {url}")
+    console.print(f"Pages     {url}")
     console.print(f"API page  {url}/docs")
     console.print("Stop it with Ctrl-C.")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from fastapi.responses import HTMLResponse
@@ -64,19 +64,24 @@ def _place(path: Path) -> tuple[int, str]:
 
 def _guide(path: Path) -> Guide:
     text = path.read_text("utf-8")
-    title = re.search(r"^# (.+)$", text, re.MULTILINE)
-    paragraphs = [part.strip() for part in text.split("\n\n") if not part.startswith("#")]
+    said = MarkdownIt("commonmark").parse(text)
     return Guide(
         name=path.stem,
-        title=_plain(title.group(1)) if title else path.stem,
-        summary=_plain(paragraphs[0].replace("\n", " ")) if paragraphs else "",
+        title=_first(said, "heading_open") or path.stem,
+        summary=_first(said, "paragraph_open"),
         body=Markup(_rendered(text, {other.stem for other in path.parent.glob("*.md")})),
     )
 
 
-def _plain(text: str) -> str:
-    """One line of Markdown without its marks."""
-    return re.sub(r"\[([^]]*)\]\([^)]*\)|[`*]", lambda found: found.group(1) or "", text)
+def _first(tokens: list[Token], kind: str) -> str:
+    """The words of the first heading or paragraph, without marks."""
+    for opened, inline in pairwise(tokens):
+        if opened.type == kind:
+            parts = [
+                " " if part.type == "softbreak" else part.content for part in inline.children or []
+            ]
+            return "".join(parts)
+    return ""
 
 
 def _rendered(text: str, names: set[str]) -> str:

@@ -68,12 +68,12 @@ def asking(
     sources: Sequence[Recent],
     fields: Mapping[str, str],
     *,
-    of_a_plan: bool = False,
+    of_plan: str | None = None,
     problem: Problem | None = None,
 ) -> HTMLResponse:
     """The form, and the latest questions of the kind; a job is called by its model and device.
 
-    ``sources`` are plans to begin with; ``of_a_plan`` says that the form begins with one.
+    ``sources`` are plans to begin with; ``of_plan`` is the one that the form begins with.
     """
     titles = [f"{row.model} on {row.device}" if row.device else row.model for row in rows]
     return render.page(
@@ -83,7 +83,7 @@ def asking(
         rows=list(zip(rows, titles, strict=True)),
         sources=sources,
         fields=dict(fields),
-        of_a_plan=of_a_plan,
+        of_plan=of_plan,
         problems=problem.parts if problem else [],
         models=known_models().models,
         devices=known_devices().devices,

@@ -105,7 +105,7 @@ def _recomputed(stages: list[Stage], blocks: int) -> str:
         return "Nothing is recomputed."
     verb = "recomputes" if some == 1 else "recompute"
     names = [name for name, _ in of.most_common(_MOST_NAMED)]
-    most = f", {'mostly ' if len(of) > len(names) else ''}{', '.join(names)}" if names else ""
+    most = f"{', mostly' if len(of) > len(names) else ':'} {', '.join(names)}" if names else ""
     return f"{some:,} of {blocks:,} blocks {verb} something{most}."
 
 

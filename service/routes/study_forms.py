@@ -40,7 +40,7 @@ def forms(kind: StudyKind) -> APIRouter:
         def rendered() -> Response:
             begun = _begun(kind, request, plan, like)
             fields = study_page.filled(kind, begun or study_start.from_sample(kind.kind))
-            return _form(kind, request, fields, of_a_plan=plan is not None and begun is not None)
+            return _form(kind, request, fields, of_plan=plan if begun else None)
 
         return await to_thread.run_sync(rendered)
 
@@ -114,7 +114,7 @@ def _form(
     request: Request,
     fields: dict[str, str],
     *,
-    of_a_plan: bool = False,
+    of_plan: str | None = None,
     problem: Problem | None = None,
 ) -> Response:
     shelf = shelf_of(request)
@@ -124,7 +124,7 @@ def _form(
         shelf.page(_LATEST, kind=kind.kind),
         [make_page.recent(row) for row in plans if row.device],  # not of profiles
         fields,
-        of_a_plan=of_a_plan,
+        of_plan=of_plan,
         problem=problem,
     )
 

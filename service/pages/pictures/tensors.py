@@ -12,6 +12,7 @@ from solver.plan import BlockKind, Stage
 
 _TOP, _ROW = 40.0, 17.0
 _LEAST_CELL = 4.0
+_LETTER = 5.9
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,10 @@ class _Grid:
     cell: float
 
     @staticmethod
-    def of(blocks: int, width: float) -> _Grid:
-        left, right = (210.0, 86.0) if width > NARROW else (146.0, 62.0)
+    def of(blocks: int, width: float, longest: int) -> _Grid:
+        """``longest``: letters of the longest name of a tensor."""
+        left, right = (210.0, 86.0) if width > NARROW else (12.0 + longest * _LETTER, 62.0)
+        left = min(left, width / 2)
         return _Grid(width, left, right, (width - left - right) / blocks)
 
     def x(self, block: int) -> float:
@@ -64,7 +67,7 @@ def tensors(stages: list[Stage], kinds: dict[str, BlockKind], width: float = WID
         for name, kind in kinds.items()
     }
     rows = _rows(kinds)
-    grid = _Grid.of(len(blocks), width)
+    grid = _Grid.of(len(blocks), width, max(map(len, rows), default=0))
     bottom = _TOP + len(rows) * _ROW
     kept = sum(len(needed_by[block.kind] - block.recomputed) for block in blocks)
     needed = sum(len(needed_by[block.kind]) for block in blocks)

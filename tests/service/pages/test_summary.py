@@ -18,7 +18,7 @@ def changed(**fields: object) -> Plan:
 def test_the_plan_is_told_by_its_stages_and_what_it_recomputes() -> None:
     cut, again = what_it_is(sample_plan().plan)
     assert cut == "2 stages of 4 blocks."
-    assert again == "4 of 8 blocks recompute something, norm, attention."
+    assert again == "4 of 8 blocks recompute something: norm, attention."
     assert what_it_is(long_pipeline().plan)[0] == "64 stages of 4 blocks."
     stages = [s.model_copy(update={"recompute": []}) for s in sample_plan().plan.stages]
     assert what_it_is(changed(stages=stages))[1] == "Nothing is recomputed."
