@@ -95,9 +95,17 @@ class ColossalAI(Target):
                 "    gradient_checkpoint_config=PipelineGradientCheckpointConfig("
                 f"num_ckpt_layers_per_stage={counts}),"
             )
+        plugin = "HybridParallelPlugin"
         if layout.expert_parallel > 1:
-            remarks.known.append("Experts need the MoE plugin, with ep_size beside these.")
-        text = _TEMPLATE.format(version=self.version, arguments="\n".join(lines))
+            plugin = "MoeHybridParallelPlugin"
+            lines.insert(0, f"    ep_size={layout.expert_parallel},")
+            remarks.known.append(
+                "The MoE plugin numbers replicas outermost: a stage is not on consecutive ranks."
+            )
+        imported = _CHECKPOINTS if any(counts) else ""
+        text = _TEMPLATE.format(
+            version=self.version, plugin=plugin, imported=imported, arguments="\n".join(lines)
+        )
         return python_export(self, text, remarks)
 
 
@@ -126,7 +134,9 @@ def _pipeline(planned: Planned, remarks: Remarks) -> dict[str, object]:
     if layout.schedule != "1f1b":
         title = SCHEDULES[layout.schedule].title
         remarks.lost.append(f"ColossalAI has no {title} schedule; it would run 1F1B.")
-    found: dict[str, object] = {"dp_outside": False} if layout.data_parallel > 1 else {}
+    found: dict[str, object] = {}
+    if layout.data_parallel > 1 and layout.expert_parallel == 1:
+        found["dp_outside"] = False
     if layout.virtual_stages == 1:
         return found | {"pp_style": "1f1b", "num_layers_per_stage": layers}
     made = even_layers(planned.layers, len(layers))
@@ -141,10 +151,11 @@ def _pipeline(planned: Planned, remarks: Remarks) -> dict[str, object]:
 
 _TEMPLATE = '''"""Plan for ColossalAI (read from {version}): boost your model with this plugin."""
 
-from colossalai.booster.plugin import HybridParallelPlugin
-from colossalai.shardformer import PipelineGradientCheckpointConfig
-
-plugin = HybridParallelPlugin(
+from colossalai.booster.plugin import {plugin}
+{imported}
+plugin = {plugin}(
 {arguments}
 )
 '''
+
+_CHECKPOINTS = "from colossalai.shardformer import PipelineGradientCheckpointConfig\n"

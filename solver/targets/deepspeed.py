@@ -73,16 +73,22 @@ class DeepSpeed(Target):
         setting = planned.setting
         if setting is None:
             setting = {"partition_method": "uniform", "activation_checkpoint_interval": 0}
-            remarks.lost.append("DeepSpeed cannot be given this split and recompute.")
+            layers = [layers_of(stage) for stage in planned.stages]
+            remarks.lost.append(
+                f"DeepSpeed takes no list of layers such as the plan's {layers}, and one interval "
+                "of recompute: `uniform` and no recompute are written."
+            )
+        else:
+            remarks.known.append(
+                "The layers per stage come out as "
+                f"{[layers_of(stage) for stage in planned.stages]} where the list of layers is the "
+                "embedding, the layers, and the head."
+            )
         if layout.tensor_parallel > 1:
             remarks.known.append(
                 "Tensor parallelism is the model's own business: give PipelineModule a topology "
                 "with a model axis."
             )
-        remarks.known.append(
-            f"The layers per stage come out as {[layers_of(stage) for stage in planned.stages]} "
-            "where the list of layers is the embedding, the layers, and the head."
-        )
         document: dict[str, object] = {
             "train_batch_size": planned.global_batch_size,
             "train_micro_batch_size_per_gpu": layout.micro_batch_size,

@@ -3,7 +3,8 @@
 Frameworks number devices with tensor parallelism fastest, then context, data and pipeline parallel
 (Megatron-LM's order ``tp-cp-ep-dp-pp``), so consecutive devices of a node share layers, and nodes
 in their order hold the stages. What starts a process on every node is torchrun (PyTorch 2.x), Slurm
-(``sbatch``), or a Volcano job (``batch.volcano.sh/v1alpha1``) on Kubernetes.
+(``sbatch``), or a Volcano job (``batch.volcano.sh/v1alpha1``) on Kubernetes. MindSpore's frameworks
+are started by its own ``msrun`` instead; frameworks of Ascend devices ask for those.
 """
 
 from __future__ import annotations
@@ -44,14 +45,27 @@ class _Entry:
     script: str
     words: str
     image: str = "your/image:tag"
+    mindspore: bool = False
+    ascend: bool = False
+
+    @property
+    def resource(self) -> str:
+        """What its device plugin calls a device in Kubernetes."""
+        return "huawei.com/Ascend910" if self.ascend else "nvidia.com/gpu"
+
+    def of_slurm(self, each: int) -> str:
+        """What a node's devices are asked for by in Slurm."""
+        return f"--gres=npu:{each}" if self.ascend else f"--gpus-per-node={each}"
 
 
 _ENTRIES = {
     "megatron-lm": _Entry("pretrain_gpt.py", '"${{MODEL_ARGS[@]}}" {arguments}'),
-    "mindspeed": _Entry("pretrain_gpt.py", '"${{MODEL_ARGS[@]}}" {arguments}'),
+    "mindspeed": _Entry("pretrain_gpt.py", '"${{MODEL_ARGS[@]}}" {arguments}', ascend=True),
     "megatron-bridge": _Entry("run_recipe.py", "--config-file {file}"),
-    "mindformers": _Entry("run_mindformer.py", "--config {file}"),
-    "mindformers-graph": _Entry("run_mindformer.py", "--config {file}"),
+    "mindformers": _Entry("run_mindformer.py", "--config {file}", mindspore=True, ascend=True),
+    "mindformers-graph": _Entry(
+        "run_mindformer.py", "--config {file}", mindspore=True, ascend=True
+    ),
     "deepspeed": _Entry("train.py", "--deepspeed --deepspeed_config {file}"),
     "torchtitan": _Entry("train.py", "--plan {file}"),
     "colossalai": _Entry("train.py", "--plan {file}"),
@@ -99,6 +113,11 @@ def _command(export: Export, nodes: int, each: int, rank: str, head: str) -> str
     arguments = " ".join(_quoted(argument) for argument in export.arguments)
     words = entry.words.format(arguments=arguments, file=export.file)
     script = entry.script.format(file=export.file)
+    if entry.mindspore:
+        return (
+            f"msrun --worker_num {nodes * each} --local_worker_num {each} --node_rank {rank} \\\n"
+            f"  --master_addr {head} --master_port {PORT} --join True \\\n  {script} {words}"
+        )
     return (
         f"torchrun --nnodes {nodes} --nproc-per-node {each} --node-rank {rank} \\\n"
         f"  --master-addr {head} --master-port {PORT} \\\n  {script} {words}".rstrip()
@@ -151,7 +170,7 @@ def _slurm(planned: Planned, export: Export, nodes: int, each: int) -> Launch:
         "#SBATCH --job-name=stagecut\n"
         f"#SBATCH --nodes={nodes}\n"
         "#SBATCH --ntasks-per-node=1\n"
-        f"#SBATCH --gpus-per-node={each}\n"
+        f"#SBATCH {_ENTRIES[export.framework].of_slurm(each)}\n"
         "#SBATCH --exclusive\n"
         "#SBATCH --distribution=block\n"
         f"# {placement(planned, nodes, each)}\n"
@@ -176,7 +195,7 @@ def _volcano(planned: Planned, export: Export, nodes: int, each: int) -> Launch:
         "command": ["bash", "-c", script],
         "env": environment,
         "ports": [{"containerPort": PORT, "name": "rendezvous"}],
-        "resources": {"limits": {"nvidia.com/gpu": each}},
+        "resources": {"limits": {_ENTRIES[export.framework].resource: each}},
         "volumeMounts": [
             {"name": "shared-memory", "mountPath": "/dev/shm"},
             {"name": "plan", "mountPath": "/plan"},

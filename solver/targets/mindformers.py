@@ -118,33 +118,43 @@ def _range(first: int, stop: int) -> str:
 def _recompute(planned: Planned, remarks: Remarks) -> dict[str, object]:
     """Layers to recompute in full, and modules with their layers."""
     whole: list[int] = []
+    outside: dict[tuple[str, ...], list[int]] = {}
     modules: dict[str, list[int]] = {module: [] for module in _MODULES}
     for stage, (first, _) in zip(planned.stages, planned.ranges, strict=True):
         for layer, entry in enumerate(layer_choices(stage), start=first):
             if entry.whole:
                 whole.append(layer)
                 continue
-            for module in _recomputed_modules(entry, remarks, layer):
+            found, rest = _recomputed_modules(entry)
+            for module in found:
                 modules[module].append(layer)
+            if rest:
+                outside.setdefault(rest, []).append(layer)
+    for rest, layers in outside.items():
+        remarks.lost.append(
+            f"Layers {', '.join(spans(layers))} recompute {', '.join(rest)} as well."
+        )
+    if planned.setting is None and any(modules.values()):
+        again = [f"{name} of layers {', '.join(spans(them))}" for name, them in modules.items()]
+        some = "; ".join(words for words, them in zip(again, modules.values(), strict=True) if them)
+        remarks.lost.append(f"MindFormers runs whole modules again, not tensors: {some}.")
     chosen = {name: list(spans(layers)) for name, layers in modules.items() if layers}
     if not whole and not chosen:
         return {}
-    found: dict[str, object] = {"mode": "select" if chosen else "full"}
+    said: dict[str, object] = {"mode": "select" if chosen else "full"}
     if whole:
-        found["full_recompute_layer"] = list(spans(whole))
+        said["full_recompute_layer"] = list(spans(whole))
     if chosen:
-        found["select_module"] = chosen
-    return found
+        said["select_module"] = chosen
+    return said
 
 
-def _recomputed_modules(entry: BlockRecompute, remarks: Remarks, layer: int) -> list[str]:
-    """The modules that a layer recomputes; what lies outside them is said in words."""
+def _recomputed_modules(entry: BlockRecompute) -> tuple[list[str], tuple[str, ...]]:
+    """The modules that a layer recomputes, and the tensors outside of them."""
     names = set(entry.recomputed)
     found = [module for module, place in _MODULES.items() if names & place.of(entry.recomputed)]
     outside = names - set().union(*(_MODULES[module].of(names) for module in found))
-    if outside:
-        remarks.lost.append(f"Layer {layer} recomputes {', '.join(sorted(outside))} as well.")
-    return found
+    return found, tuple(sorted(outside))
 
 
 def spans(numbers: Iterable[int]) -> Iterable[str]:

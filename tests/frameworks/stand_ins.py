@@ -10,6 +10,7 @@ import importlib
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -47,6 +48,8 @@ def modules(
             for depth in range(len(parts) + 1):
                 bare = ModuleType(".".join([package, *parts[:depth]]))
                 bare.__path__ = [str(root.joinpath(*parts[:depth]))]
+                bare.__spec__ = ModuleSpec(bare.__name__, None, is_package=True)
+                bare.__spec__.submodule_search_locations = bare.__path__
                 sys.modules.setdefault(bare.__name__, bare)
         yield [importlib.import_module(f"{package}.{name}") for name in names]
     finally:

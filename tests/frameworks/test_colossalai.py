@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -14,8 +15,9 @@ import pytest
 from solver.plan import Plan
 from solver.targets.colossalai import even_layers
 from solver.targets.planned import layers_of
-from solver.targets.written import written
-from tests.frameworks.stand_ins import modules
+from solver.targets.registry import TARGETS
+from solver.targets.written import planned, written
+from tests.frameworks.stand_ins import folder_of, modules
 from tests.solver.targets.plans import interleaved_for, made, request
 
 pytest.importorskip("torch", reason="needs PyTorch: make pytorch")
@@ -29,12 +31,12 @@ def theirs() -> Iterator[tuple[ModuleType, ModuleType]]:
         yield manager, lists
 
 
-def arguments(text: str) -> dict[str, Any]:
+def arguments(text: str, plugin: str = "HybridParallelPlugin") -> dict[str, Any]:
     """The plugin's arguments; every one is written as a constant, but the lists' own object."""
     (call,) = [
         node
         for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "HybridParallelPlugin"
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == plugin
     ]
     found: dict[str, Any] = {}
     for keyword in call.keywords:
@@ -99,6 +101,28 @@ def test_so_does_every_chunk_of_an_interleaved_plan(theirs: Any) -> None:
     said = arguments(export.text)
     assert said["num_model_chunks"] == 2
     check(theirs, plan, said)
+
+
+@pytest.mark.parametrize("experts", [1, 2])
+def test_every_argument_is_one_of_the_plugin_for_it(experts: int) -> None:
+    """The plugins themselves need a GPU's libraries; their signatures are read."""
+    asked = planned(made("colossalai"), "colossalai", request("colossalai").training)
+    layout = asked.layout.model_copy(
+        update={"data_parallel": 2, "expert_parallel": experts, "tensor_parallel": 2}
+        | {"sequence_parallel": True}
+    )
+    text = TARGETS["colossalai"].export(replace(asked, layout=layout)).text
+    name = "MoeHybridParallelPlugin" if experts > 1 else "HybridParallelPlugin"
+    file = "moe_hybrid_parallel_plugin.py" if experts > 1 else "hybrid_parallel_plugin.py"
+    source = (folder_of("colossalai") / "booster" / "plugin" / file).read_text("utf-8")
+    (plugin,) = [n for n in ast.parse(source).body if getattr(n, "name", "") == name]
+    assert isinstance(plugin, ast.ClassDef)
+    (init,) = [n for n in plugin.body if getattr(n, "name", "") == "__init__"]
+    assert isinstance(init, ast.FunctionDef)
+    said = arguments(text, name)
+    known = {argument.arg for argument in init.args.args} | {"num_ckpt_layers_per_stage"}
+    assert set(said) <= known
+    assert ("ep_size" in said) == (experts > 1)
 
 
 def test_the_even_split_is_their_own(theirs: Any) -> None:

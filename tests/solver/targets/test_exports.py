@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import json
 import re
-import shlex
+import subprocess
 import sys
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -15,6 +16,9 @@ import pytest
 import yaml
 
 from solver.errors import UnknownName
+from solver.plan import Plan
+from solver.planner import evaluate
+from solver.request import Policy, Recompute
 from solver.targets.launch import Launcher, launch
 from solver.targets.registry import TARGETS, target_named
 from solver.targets.written import planned, written
@@ -24,6 +28,7 @@ from tests.solver.targets.plans import (
     interleaved,
     interleaved_layers,
     made,
+    request,
     text_of,
 )
 
@@ -168,16 +173,57 @@ def test_a_job_starts_as_many_processes_as_the_plan_has_devices(
     export = written(found, framework)
     made_launch = launch(launcher, planned(found, framework), export, devices_per_node=2)
     text = made_launch.text
+    ascend = framework.startswith("mind")
     if launcher is Launcher.VOLCANO:
         *_, job = yaml.safe_load_all(text)
         assert job["spec"]["tasks"][0]["replicas"] == job["spec"]["minAvailable"] == 2
         container = job["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
-        assert container["resources"]["limits"] == {"nvidia.com/gpu": 2}
+        resource = "huawei.com/Ascend910" if ascend else "nvidia.com/gpu"
+        assert container["resources"]["limits"] == {resource: 2}
         text = container["command"][2]
     elif launcher is Launcher.SLURM:
         assert "#SBATCH --nodes=2" in text
-    assert "--nnodes 2 --nproc-per-node 2" in text
-    shlex.split(text, comments=True)
+        assert ("--gres=npu:2" if ascend else "--gpus-per-node=2") in text
+    if framework.startswith("mindformers"):
+        assert "msrun --worker_num 4 --local_worker_num 2" in text
+    else:
+        assert "--nnodes 2 --nproc-per-node 2" in text
+    shell = subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True, check=False)
+    assert shell.returncode == 0, shell.stderr
+
+
+def test_what_a_configuration_does_instead_of_the_plan_is_said() -> None:
+    """A plan of chosen tensors: each framework's words name what they lose, and claim no more."""
+    found = tensors_alone()
+    for framework in TARGETS:
+        export = written(found, framework)
+        assert export.exact == (framework == "pytorch"), framework
+        assert bool(export.notes) or export.exact
+    deepspeed = written(found, "deepspeed")
+    assert not any("come out as" in note for note in deepspeed.notes)
+    (said,) = [n for n in written(found, "mindformers").notes if "whole modules" in n]
+    assert "mlp of layers" in said
+
+
+@cache
+def tensors_alone() -> Plan:
+    """Every layer runs one of its tensors again."""
+    asked = request("pytorch").model_copy(update={"target": None})
+    whole = evaluate(asked.model_copy(update={"recompute": Recompute(policy=Policy.NONE)}))
+    stages = [
+        stage.model_copy(
+            update={
+                "recompute": [
+                    entry.model_copy(update={"recomputed": ["feed_forward_activation"]})
+                    if entry.block == "layer"
+                    else entry
+                    for entry in stage.recompute
+                ]
+            }
+        )
+        for stage in whole.stages
+    ]
+    return made("pytorch").model_copy(update={"stages": stages, "restriction": None})
 
 
 def test_an_unknown_framework_is_refused_with_the_known_ones() -> None:
