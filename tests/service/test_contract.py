@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,13 +11,16 @@ import pytest
 import schemathesis
 import uvicorn
 from hypothesis import HealthCheck, settings
-from schemathesis import Case
+from schemathesis import Case, HookContext
+from schemathesis.generation.meta import TestPhase
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from service.app import create_app
 from service.settings import Settings
 
 PLANNER = "tests.service.contract_planner"
+_PATIENCE_SECONDS = 60
+"""Starting another solver process takes long where the machine is busy."""
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +42,22 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 SCHEMA = schemathesis.openapi.from_dict(create_app(Settings(database_url="sqlite://")).openapi())
 
+_FIRST, _EVERY = 100, 11
+"""Of the bodies that vary the fields of a job one by one, doors other than plans' try the first and
+then every so many; what reads a job is the same code behind each.
+"""
+
+_met: Counter[str] = Counter()
+
+
+@SCHEMA.hook
+def filter_case(_: HookContext, case: Case[Any]) -> bool:
+    if case.meta is None or case.meta.phase.name != TestPhase.COVERAGE:
+        return True
+    label = case.operation.label
+    _met[label] += 1
+    return label == "POST /v1/plans" or _met[label] <= _FIRST or _met[label] % _EVERY == 0
+
 
 @pytest.mark.slow
 @SCHEMA.parametrize()
@@ -50,4 +70,6 @@ SCHEMA = schemathesis.openapi.from_dict(create_app(Settings(database_url="sqlite
 )
 def test_every_operation_does_what_its_description_says(case: Case[Any], url: str) -> None:
     # A layout that breaks a rule of divisibility fits the schema; refusing it is right.
-    case.call_and_validate(base_url=url, excluded_checks=[positive_data_acceptance])
+    case.call_and_validate(
+        base_url=url, excluded_checks=[positive_data_acceptance], timeout=_PATIENCE_SECONDS
+    )
