@@ -10,7 +10,7 @@ from solver.contingencies.documents import ContingencyRequest
 from solver.plan import LayoutAnswer
 from solver.transitions.documents import PlanOnNodes, TransitionAnswer, TransitionRequest
 from solver.transitions.state import Stretch, parts_for, union
-from solver.transitions.transition import Situation, situation, transition
+from solver.transitions.transition import Pairs, Situation, situation, transition
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Ways:
     ) -> None:
         self._request, self._cells = request, cells
         self._facts: Situation = situation(request.job)
+        self._pairs = Pairs(self._facts)
         self._count = cells.count
         self._layout, self._blocks = layout, blocks
         self._before = on_nodes(layout, blocks, map(str, range(self._count)))
@@ -58,7 +59,7 @@ class Ways:
         there = self._there(on_nodes(layout, blocks, left), failed)
         back = self._asked(on_nodes(layout, blocks, there.nodes), self._restored(failed), ())
         order = [int(name) for name in there.nodes]
-        return Way(order, there, transition(back, self._facts).seconds)
+        return Way(order, there, transition(back, self._facts, pairs=self._pairs).seconds)
 
     def rerouted(self, failed: Sequence[int]) -> Way:
         """Every device stays; each stage's optimizer is dealt out anew over what is left of it."""
@@ -76,7 +77,7 @@ class Ways:
         after = self._before.model_copy(update={"nodes": [str(node) for node in left]})
         need, parts = self._shares(left, lost)
         request = self._asked(self._before, after, failed)
-        there = transition(request, self._facts, (need, parts))
+        there = transition(request, self._facts, (need, parts), self._pairs)
         # On the way back every device receives at most what it has now given away.
         waiting = self.waiting(failed)
         back = waiting.seconds - (waiting.checkpoint_seconds or 0.0)
@@ -127,7 +128,8 @@ class Ways:
         return on_nodes(self._layout, self._blocks, names)
 
     def _there(self, after: PlanOnNodes, failed: Sequence[int]) -> TransitionAnswer:
-        return transition(self._asked(self._before, after, failed), self._facts)
+        request = self._asked(self._before, after, failed)
+        return transition(request, self._facts, pairs=self._pairs)
 
     def _asked(
         self, before: PlanOnNodes, after: PlanOnNodes, failed: Iterable[int]

@@ -8,7 +8,9 @@ in OR-Tools). What is missing comes from the surviving holder that has sent leas
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -86,12 +88,96 @@ def layers_of(job: PlanRequest) -> Layers:
     return Layers(np.array(sizes))
 
 
-Need = tuple[list[dict[int, tuple[list[Stretch], list[Stretch]]]], int]
-"""What every node of the new plan is to hold, as ``Shares.slots``, and the parts of an axis."""
+Slots = list[dict[int, tuple[list[Stretch], list[Stretch]]]]
+"""What the nodes of a plan hold, as ``Shares.slots``."""
+
+Need = tuple[Slots, int]
+"""What every node of the new plan is to hold, and the parts of an axis."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two layouts: what slots hold under each, and the parameters that stages have in common.
+
+    ``parts``: of an axis. ``shared``: by an old and a new stage, where there are any.
+    """
+
+    have: Slots
+    need: Slots
+    shared: dict[tuple[int, int], float]
+    parts: int
+
+    @cached_property
+    def table(self) -> Floats:
+        """Bytes of every new slot that every old one has; shape (old slots, new slots)."""
+        return np.array([[self.in_common(old, need) for need in self.need] for old in self.have])
+
+    def in_common(
+        self,
+        have: dict[int, tuple[list[Stretch], list[Stretch]]],
+        need: dict[int, tuple[list[Stretch], list[Stretch]]],
+    ) -> float:
+        """Bytes that a node has of what one needs."""
+        total = 0.0
+        for old, held in have.items():
+            for new, wanted in need.items():
+                parameters = self.shared.get((old, new))
+                if parameters:
+                    for kind, size in enumerate(_PER_PARAMETER):
+                        total += parameters * size * common(held[kind], wanted[kind]) / self.parts
+        return total
+
+
+class Pairs:
+    """Pairs of layouts of one job, each reckoned once for many transitions between the two."""
+
+    def __init__(self, facts: Situation) -> None:
+        self._facts = facts
+        self._pairs: dict[tuple[Hashable, Hashable], Pair] = {}
+        self._slots: dict[tuple[Hashable, int], Slots] = {}
+
+    def of(self, before: PlanOnNodes, after: PlanOnNodes) -> Pair:
+        """The pair of two plans' layouts; on which nodes they are does not matter."""
+        key = (_key(before), _key(after))
+        if key not in self._pairs:
+            parts = parts_for(before, after)
+            self._pairs[key] = self._pair(before, after, self._held(after, parts), parts)
+        return self._pairs[key]
+
+    def to(self, before: PlanOnNodes, after: PlanOnNodes, need: Need) -> Pair:
+        """The same where the nodes of ``after`` hold other shares than its layout gives them."""
+        return self._pair(before, after, *need)
+
+    def _pair(self, before: PlanOnNodes, after: PlanOnNodes, need: Slots, parts: int) -> Pair:
+        layers = self._facts.layers
+        sizes = layers.parameters
+        shared = {
+            (a, b): float(sizes[max(one.start, two.start) : min(one.stop, two.stop)].sum())
+            for a, one in enumerate(layers.of_stages(before, "before"))
+            for b, two in enumerate(layers.of_stages(after, "after"))
+            if max(one.start, two.start) < min(one.stop, two.stop)
+        }
+        return Pair(self._held(before, parts), need, shared, parts)
+
+    def _held(self, plan: PlanOnNodes, parts: int) -> Slots:
+        key = (_key(plan), parts)
+        if key not in self._slots:
+            self._slots[key] = Shares(plan, self._facts.devices_per_node, parts).slots
+        return self._slots[key]
+
+
+def _key(plan: PlanOnNodes) -> Hashable:
+    """A plan's layout without its nodes."""
+    stages = None if plan.stages is None else tuple(plan.stages)
+    sizes = (plan.tensor_parallel, plan.context_parallel, plan.data_parallel, plan.zero_stage)
+    return (*sizes, plan.pipeline_parallel, plan.virtual_stages, stages)
 
 
 def transition(
-    request: TransitionRequest, known: Situation | None = None, need: Need | None = None
+    request: TransitionRequest,
+    known: Situation | None = None,
+    need: Need | None = None,
+    pairs: Pairs | None = None,
 ) -> TransitionAnswer:
     """The transition of least moved bytes.
 
@@ -100,18 +186,19 @@ def transition(
         known: The situation of the job, if it was worked out before.
         need: Where the nodes of ``after`` keep their places but hold other shares than its layout
             gives them: those.
+        pairs: Those of the same situation, to be shared with other transitions.
 
     Raises:
         BadRequest: Too few nodes are named for a layout, or stages do not fit the model.
     """
     facts = known or situation(request.job)
+    pairs = pairs or Pairs(facts)
     _check(request.before, facts, "before")
     if need is not None:
-        shares, parts = need
-        held = _Held(request, facts, parts, shares)
-        return held.answer(list(range(len(shares))))
+        held = _Held(request, facts, pairs.to(request.before, request.after, need))
+        return held.answer(list(range(len(need[0]))))
     _check(request.after, facts, "after")
-    held = _Held(request, facts, parts_for(request.before, request.after))
+    held = _Held(request, facts, pairs.of(request.before, request.after))
     return held.answer(held.assigned())
 
 
@@ -142,57 +229,44 @@ def _check(plan: PlanOnNodes, facts: Situation, field: str) -> None:
 class _Held:
     """Slots of both plans, and what of each new slot every node has already."""
 
-    def __init__(
-        self,
-        request: TransitionRequest,
-        facts: Situation,
-        parts: int,
-        need: list[dict[int, tuple[list[Stretch], list[Stretch]]]] | None = None,
-    ) -> None:
-        self._request, self._facts, self._parts = request, facts, parts
-        before, after = request.before, request.after
-        self._have = Shares(before, facts.devices_per_node, parts).slots
-        self._need = need or Shares(after, facts.devices_per_node, parts).slots
-        old = facts.layers.of_stages(before, "before")
-        new = facts.layers.of_stages(after, "after")
-        sizes = facts.layers.parameters
-        self._shared = {  # parameters that an old and a new stage have in common
-            (a, b): float(sizes[max(one.start, two.start) : min(one.stop, two.stop)].sum())
-            for a, one in enumerate(old)
-            for b, two in enumerate(new)
-            if max(one.start, two.start) < min(one.stop, two.stop)
-        }
+    def __init__(self, request: TransitionRequest, facts: Situation, pair: Pair) -> None:
+        self._request, self._facts, self._pair = request, facts, pair
         gone = set(request.lost)
-        self._holder = {name: slot for slot, name in enumerate(before.nodes) if name not in gone}
-        self.overlap = self._overlap()
+        self._holder = {
+            name: slot for slot, name in enumerate(request.before.nodes) if name not in gone
+        }
 
-    def _overlap(self) -> Floats:
+    @cached_property
+    def overlap(self) -> Floats:
         """Bytes of every new slot that every node has; shape (nodes, slots)."""
         nodes = self._request.after.nodes
-        table = np.zeros((len(nodes), len(self._need)))
+        table = np.zeros((len(nodes), len(self._pair.need)))
         for row, name in enumerate(nodes):
             slot = self._holder.get(name)
-            if slot is None:
-                continue
-            for column, need in enumerate(self._need):
-                table[row, column] = self._in_common(slot, need)
+            if slot is not None:
+                table[row] = self._pair.table[slot]
         return table
 
-    def _in_common(self, slot: int, need: dict[int, tuple[list[Stretch], list[Stretch]]]) -> float:
-        total = 0.0
-        for old, have in self._have[slot].items():
-            for new, wanted in need.items():
-                parameters = self._shared.get((old, new))
-                if parameters:
-                    for kind, size in enumerate(_PER_PARAMETER):
-                        total += parameters * size * common(have[kind], wanted[kind]) / self._parts
-        return total
+    def _kept(self, names: list[str]) -> float:
+        """Bytes that stay where they are once slots have their nodes."""
+        held = (
+            (self._holder.get(name), need)
+            for name, need in zip(names, self._pair.need, strict=True)
+        )
+        return float(
+            sum(
+                self._pair.in_common(self._pair.have[slot], need)
+                for slot, need in held
+                if slot is not None
+            )
+        )
 
     def assigned(self) -> list[int]:
         """For every slot the row of its node: the assignment that keeps most bytes in place."""
-        rows, slots = self.overlap.shape
-        scale = max(float(self.overlap.max(initial=0.0)), 1.0) / 2**40
-        worth = np.round(self.overlap / scale).astype(np.int64)
+        overlap = self.overlap
+        rows, slots = overlap.shape
+        scale = max(float(overlap.max(initial=0.0)), 1.0) / 2**40
+        worth = np.round(overlap / scale).astype(np.int64)
         solver = linear_sum_assignment.SimpleLinearSumAssignment()
         size = max(rows, slots)
         left, right = np.meshgrid(np.arange(size), np.arange(size), indexing="ij")
@@ -235,7 +309,7 @@ class _Held:
                 for (a, b), (w, o) in sorted(moves.items())
             ],
             moved_bytes=moved,
-            kept_bytes=float(sum(self.overlap[row, slot] for slot, row in enumerate(order))),
+            kept_bytes=self._kept(names),
             lost_bytes=lost,
             rolls_back=rolls_back,
             checkpoint_bytes=read,
@@ -251,27 +325,28 @@ class _Held:
 
     def _moves(self, names: list[str]) -> tuple[dict[tuple[str, str], list[float]], float]:
         """Weight and optimizer bytes by source and target, and the bytes that nobody has."""
+        have = self._pair.have
         moves: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
         sent: dict[str, float] = defaultdict(float)
         lost = 0.0
         holders: dict[int, list[str]] = defaultdict(list)
         for name, slot in self._holder.items():
-            for stage in self._have[slot]:
+            for stage in have[slot]:
                 holders[stage].append(name)
-        for name, need in zip(names, self._need, strict=True):
-            own = self._have[self._holder[name]] if name in self._holder else {}
-            for (old, new), parameters in self._shared.items():
+        for name, need in zip(names, self._pair.need, strict=True):
+            own = have[self._holder[name]] if name in self._holder else {}
+            for (old, new), parameters in self._pair.shared.items():
                 if new not in need:
                     continue
                 for kind, size in enumerate(_PER_PARAMETER):
                     missing = need[new][kind]
                     if old in own:
                         missing = without(missing, own[old][kind])
-                    each = parameters * size / self._parts
+                    each = parameters * size / self._pair.parts
                     for source in sorted(holders[old], key=lambda other: (sent[other], other)):
                         if not missing:
                             break
-                        has = both(missing, self._have[self._holder[source]][old][kind])
+                        has = both(missing, have[self._holder[source]][old][kind])
                         amount = each * sum(high - low for low, high in has)
                         if amount:
                             moves[source, name][kind] += amount

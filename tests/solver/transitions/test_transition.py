@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from solver.errors import BadRequest
 from solver.transitions.documents import TransitionRequest
-from solver.transitions.state import both, common, parts_for, union, without
-from solver.transitions.transition import _Held, layers_of, situation, transition
+from solver.transitions.state import both, common, union, without
+from solver.transitions.transition import Pairs, _Held, layers_of, situation, transition
 
 JOB: dict[str, Any] = {
     "model": {"name": "llama-3.2-1b"},
@@ -66,7 +66,7 @@ def test_no_other_assignment_keeps_more_in_place(
         lost=sorted(lost),
     )  # fmt: skip
     answer = transition(request, FACTS)
-    held = _Held(request, FACTS, parts_for(request.before, request.after))
+    held = _Held(request, FACTS, Pairs(FACTS).of(request.before, request.after))
     most = max(
         float(sum(held.overlap[row, slot] for slot, row in enumerate(rows)))
         for rows in itertools.permutations(range(4))
