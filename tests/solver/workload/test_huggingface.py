@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver.errors import BadRequest, StagecutError, UnsupportedModel
@@ -397,6 +397,7 @@ JSON = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(
     st.sampled_from([LLAMA, GPT2, NEOX, GEMMA, QWEN_MOE, DEEPSEEK]),
     st.data(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver.errors import BadRequest, StagecutError
@@ -91,6 +91,7 @@ def _refusal(content: dict[str, Any] | str) -> StagecutError | None:
     return None
 
 
+@settings(max_examples=50)
 @given(st.dictionaries(st.sampled_from([*SMALL, "--num-experts", "--mtp-num-layers"]), st.text()))
 def test_whatever_stands_there_it_is_read_or_refused(change: dict[str, str]) -> None:
     refusal = _refusal({**SMALL, **change})
