@@ -130,6 +130,12 @@ def ask(origin: str, request: dict[str, Any]) -> str:
     return str(answer.json()["id"])
 
 
+def under_way(origin: str, model: str) -> str:
+    """A solve that lasts as long as the model's name says; its id."""
+    answer = httpx2.post(f"{origin}/v1/plans", json=asking(model), timeout=60)
+    return str(answer.json()["id"])
+
+
 def fill(page: Page, **fields: str) -> None:
     for name, value in fields.items():
         page.locator(f"[name='{name.replace('__', '.')}']").fill(value)
@@ -227,7 +233,7 @@ def test_a_changed_request_keeps_what_the_form_does_not_show(reader: Watched, or
 
 def test_a_solve_is_watched_until_it_is_done(chromium: Browser, toy_origin: str) -> None:
     with watched(chromium, toy_origin) as reader:
-        asked = httpx2.post(f"{toy_origin}/v1/plans", json=asking("sleep-4")).json()["id"]
+        asked = under_way(toy_origin, "sleep-4")
         reader.page.goto(f"{toy_origin}/plans/{asked}")
         expect(reader.page.locator("#incumbent")).to_have_text("2.00 s")
         expect(reader.page.locator("#bound")).to_have_text("1.00 s")
@@ -238,7 +244,7 @@ def test_a_solve_is_watched_until_it_is_done(chromium: Browser, toy_origin: str)
 
 def test_a_solve_is_cancelled_and_asked_again(chromium: Browser, toy_origin: str) -> None:
     with watched(chromium, toy_origin) as reader:
-        asked = httpx2.post(f"{toy_origin}/v1/plans", json=asking("sleep-20")).json()["id"]
+        asked = under_way(toy_origin, "sleep-20")
         reader.page.goto(f"{toy_origin}/plans/{asked}")
         reader.page.get_by_role("button", name="Cancel").click()
         expect(reader.page.locator(".lead")).to_have_text("The solve was cancelled.")
@@ -396,7 +402,7 @@ def test_a_curve_under_way_says_how_far_it_is_and_is_cancelled(
     chromium: Browser, toy_origin: str
 ) -> None:
     """The one worker is busy, so the curve waits."""
-    busy = httpx2.post(f"{toy_origin}/v1/plans", json=asking("sleep-30")).json()["id"]
+    busy = under_way(toy_origin, "sleep-30")
     body = sample("capacity_request")
     with watched(chromium, toy_origin) as reader:
         waiting = httpx2.post(f"{toy_origin}/v1/capacity", json=body, timeout=60).json()["id"]
@@ -407,7 +413,7 @@ def test_a_curve_under_way_says_how_far_it_is_and_is_cancelled(
         expect(reader.page.locator(".lead")).to_have_text("It was cancelled.")
         reader.page.get_by_role("button", name="Change the question").click()
         expect(reader.page.locator("[name='nodes.maximum']")).to_have_value("5")
-    httpx2.delete(f"{toy_origin}/v1/plans/{busy}")
+    httpx2.delete(f"{toy_origin}/v1/plans/{busy}", timeout=60)
 
 
 def test_sixty_four_stages_and_512_micro_batches_are_moved_through_without_freezing(
@@ -505,7 +511,7 @@ def serious(page: Page, rules: str) -> list[str]:
 
 def test_every_example_of_the_api_page_runs_as_it_is(origin: str) -> None:
     of_a_model = ask(origin, sample("contingency_request")["job"])
-    description = httpx2.get(f"{origin}/openapi.json").json()
+    description = httpx2.get(f"{origin}/openapi.json", timeout=60).json()
     tried = 0
     for path, operations in description["paths"].items():
         body = operations.get("post", {}).get("requestBody", {}).get("content", {})
@@ -519,7 +525,7 @@ def test_every_example_of_the_api_page_runs_as_it_is(origin: str) -> None:
                 assert answer.status_code in (200, 201, 202), (path, name, answer.text)
                 tried += 1
                 if path == "/v1/plans":
-                    httpx2.delete(f"{origin}/v1/plans/{answer.json()['id']}")
+                    httpx2.delete(f"{origin}/v1/plans/{answer.json()['id']}", timeout=60)
     assert tried >= 9
 
 

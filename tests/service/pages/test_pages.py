@@ -101,7 +101,7 @@ def test_every_link_of_a_plan_leads_somewhere(client: TestClient, plan_ids: list
     page = client.get(f"/plans/{plan_ids[0]}").text
     found = [link for link in Addresses(page).found if link.startswith("/")]
     for link in {link.replace("&amp;", "&") for link in found}:
-        if not link.endswith(("/cancel", "/again")):
+        if ".png" not in link:  # a browser downloads those
             assert client.get(link).status_code == 200, link
 
 
