@@ -19,6 +19,7 @@ from solver.partition.policy_regimes import (
 from solver.partition.regime import Regime
 from solver.plan import Price
 from solver.request import ChoicePer, Overlap, Recompute
+from solver.search.regimes import free_regimes
 from solver.search.search import search
 
 SECONDS_EACH = 5.0
@@ -43,7 +44,8 @@ def prices(
         costs: The layout's costs.
         layout: The winning layout; one stage per device.
         iteration_seconds: Its best plan without restriction.
-        overlap: Where that plan may hide what it recomputes; each restriction hides nothing.
+        overlap: Where that plan may hide what it recomputes. Restrictions of that come first; the
+            others hide nothing.
     """
     found = []
     for restricted in _restrictions(costs, layout, overlap):
@@ -75,11 +77,24 @@ def _number(regime: Regime | None) -> int | None:
     return number if isinstance(number, int) else None
 
 
+_ONLY = {
+    Overlap.COMMUNICATION: "recompute under communication only, none in stalls",
+    Overlap.STALLS: "recompute in stalls only, none under communication",
+}
+
+
+def _hiding(costs: PipelineCosts, layout: Layout, overlap: Overlap) -> Sequence[Regime]:
+    return free_regimes(Recompute(overlap=overlap))(layout, costs)
+
+
 def _restrictions(costs: PipelineCosts, layout: Layout, overlap: Overlap) -> list[_Restricted]:
     """From the mildest to the hardest."""
     layers = sum(costs.blocks[kind].checkpointable for kind in costs.sequence)
     most = 2 * -(-layers // layout.pipeline_parallel)
     found = []
+    if overlap is Overlap.ALL:
+        kinds = (Overlap.COMMUNICATION, Overlap.STALLS)
+        found += [_Restricted(_ONLY[one], _hiding(costs, layout, one)) for one in kinds]
     if overlap is not Overlap.OFF:
         found.append(_Restricted("recompute on demand", policy_regimes(costs, Recompute())))
     if combinations(tuple(best_frontier(block) for block in costs.blocks)) <= MOST_COMBINATIONS:

@@ -147,7 +147,11 @@ def _exchange(
         seconds += scattered if back else gathered
         other += gathered if back else scattered
     output = size if back else received
-    return graph.communicate(name, (source,), seconds, other, output, Account.EXPERT_PARALLEL)
+    # Beside another micro-batch's exchange the compute units do not wait.
+    window = 0.0 if graph.implementation.overlapped_experts else None
+    return graph.communicate(
+        name, (source,), seconds, other, output, Account.EXPERT_PARALLEL, window=window
+    )
 
 
 def _spread(graph: Graph) -> float:

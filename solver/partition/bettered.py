@@ -10,10 +10,10 @@ from solver.partition.core import PRECISE, ROUNDING
 from solver.partition.menu import Floats, Index
 from solver.partition.succession import Paths, Succession
 
-MOST_BETTERED = 4
+MOST_BETTERED = 3
 """Joined choices that are bettered."""
 
-MOST_CHANGES = 10
+MOST_CHANGES = 6
 """Blocks whose choice is bettered one after the other."""
 
 

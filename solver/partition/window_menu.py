@@ -173,6 +173,8 @@ class WindowMenu(Menu):
         if self._bounding is not None:
             least = self._bounding.cheapest(linked, states, in_flight)
             bound = 0.0 if least is None else least.bound
+        elif found and self._early is None:
+            return self._mix(seconds, bound, decided)
         kinds = tuple(self._orders.signatures.counts[order, :-1].tolist())
         plain_bound = self._without_windows(kinds, states, in_flight)
         if plain_bound < seconds:

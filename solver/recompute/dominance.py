@@ -15,6 +15,10 @@ STRIP = 512
 """Rows that are compared with all rows before them at once."""
 
 
+_EARLIER = np.triu(np.ones((STRIP, STRIP), dtype=bool), k=1)
+"""Which rows of a strip stand before which."""
+
+
 def undominated_rows(costs: Floats) -> Index:
     """Rows, by ascending first column, that no other row is at most in every column.
 
@@ -32,7 +36,8 @@ def undominated_rows(costs: Floats) -> Index:
         if len(kept):
             rows = rows[~_below(kept, strip + slack).any(axis=0)]
             strip = strip[rows]
-        among = np.triu(_below(strip, strip + slack), k=1)
+        among = _below(strip, strip + slack)
+        among &= _EARLIER[: len(strip), : len(strip)]
         left = ~among.any(axis=0)
         kept = np.concatenate([kept, strip[left]])
         alive.append(order[start + rows[left]])

@@ -201,6 +201,16 @@ def test_a_plan_that_hides_prices_recompute_on_demand() -> None:
     assert on_demand.slower > 0
 
 
+def test_a_plan_that_hides_everywhere_prices_either_place() -> None:
+    found = plan(asked("all"))
+    assert found.explanation is not None
+    priced = {entry.restriction: entry.iteration_seconds for entry in found.explanation.prices}
+    communication = "recompute under communication only, none in stalls"
+    stalls = "recompute in stalls only, none under communication"
+    assert priced[communication] == plan(asked("communication")).iteration_seconds
+    assert priced[stalls] == plan(asked("stalls")).iteration_seconds
+
+
 def test_what_is_rebuilt_early_is_among_the_allocated_bytes() -> None:
     """The first of two blocks rebuilds 6 bytes in the window of the second."""
     wide, reduce = LAYER["ops"]

@@ -89,3 +89,32 @@ def test_a_model_hides_recompute_where_memory_is_tight() -> None:
     assert hidden.iteration_seconds <= off.iteration_seconds
     assert any("no-overlap" in note for note in hidden.notes)
     assert not any("no-overlap" in note for note in off.notes)
+
+
+@pytest.mark.parametrize("side_by_side", [False, True])
+def test_exchanges_beside_another_micro_batch_are_no_windows(side_by_side: bool) -> None:
+    flags: dict[str, Any] = {
+        "--num-layers": 4,
+        "--hidden-size": 1024,
+        "--ffn-hidden-size": 2048,
+        "--num-attention-heads": 16,
+        "--seq-length": 1024,
+        "--max-position-embeddings": 1024,
+        "--vocab-size": 32000,
+        "--num-experts": 8,
+        "--moe-router-topk": 2,
+        "--expert-model-parallel-size": 4,
+        "--micro-batch-size": 1,
+        "--global-batch-size": 8,
+        "--bf16": True,
+        "--overlap-moe-expert-parallel-comm": side_by_side,
+    }
+    request = {
+        "model": {"megatron_args": flags},
+        "cluster": {"device": "H100-SXM5-80GB", "nodes": 1, "devices_per_node": 4},
+    }
+    costs = costs_of(PlanRequest.model_validate(request))
+    blocks = [block for block in costs.blocks if any("dispatch" in op.name for op in block.ops)]
+    assert blocks
+    found = {window.op for block in blocks for window in windows(block, Overlapping())}
+    assert any("dispatch" in op for op in found) is not side_by_side
