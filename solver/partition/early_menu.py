@@ -124,7 +124,7 @@ class _InFlight:
             if following == kind
         ]
         self._succession = Succession(made, pairs)
-        prices = _prices(made, in_flight)
+        prices = hull_prices(made, in_flight)
         self._mixes = EarlyMixes(made, self._succession, in_flight, few(prices, MOST_PRICES))
         working = [block.working_bytes for block in costs.blocks]
         behind = [0.0 if after is None else working[after] for _, after in links]
@@ -156,7 +156,7 @@ class _InFlight:
         return Laid(seconds, min(bound, seconds), tuple(numbers))
 
 
-def _prices(made: Sequence[Held], in_flight: int) -> Floats:
+def hull_prices(made: Sequence[Held], in_flight: int) -> Floats:
     """Prices of a kept byte at which the best choice of some block changes."""
     slopes = []
     for one in made:
@@ -166,6 +166,11 @@ def _prices(made: Sequence[Held], in_flight: int) -> Floats:
         slopes.append(level_of([weight[order]], [one.seconds[order]], rows).prices)
     found = np.unique(np.concatenate(slopes))
     return found[found > 0]
+
+
+def alone_cells(made: Sequence[Held], behind: Sequence[float], in_flight: int) -> AloneCells:
+    """Bounds of runs of these links."""
+    return AloneCells(made, behind, in_flight, few(hull_prices(made, in_flight), MOST_BOUNDED))
 
 
 @lru_cache(maxsize=256)

@@ -192,7 +192,10 @@ class RunLookup:
                 for row in mixes
             ]
         )
-        charged = np.array([[0.0 if m is None else m.charged for m in row] for row in mixes])
+        # What windows are lengthened by is this mix's own; another one may lengthen none.
+        charged = np.array(
+            [[0.0 if m is None or least else m.charged for m in row] for row in mixes]
+        )
         return self._times(chosen, recompute, charged)
 
     def _place(self, stage: int, cut: Cut) -> int:

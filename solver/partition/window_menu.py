@@ -19,14 +19,16 @@ from dataclasses import replace
 import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
+from solver.partition.alone_cells import AloneCells
 from solver.partition.chains import Chain, Chains
 from solver.partition.core import ROUNDING
-from solver.partition.early_menu import EarlyMenu, as_frontier
+from solver.partition.early_menu import EarlyMenu, alone_cells, as_frontier
 from solver.partition.free_menu import FreeMenu
 from solver.partition.gathered_menu import GatheredMenu
 from solver.partition.menu import Floats, Index, Menu, Mix, Part
 from solver.partition.orders import Orders, orders
 from solver.partition.runs import Signatures
+from solver.partition.succession import Held
 from solver.recompute.choice import Choice
 from solver.recompute.frontier import Frontier
 from solver.recompute.placed import (
@@ -58,6 +60,7 @@ class WindowMenu(Menu):
         self._orders: Orders = orders(costs.sequence, len(costs.blocks))
         self._chains = Chains(costs, self._placements, self._lengths, gathers=gathers)
         self._known: dict[tuple[int, float, int], Mix | None] = {}
+        self._cells: dict[int, AloneCells] = {}
         filled = [
             sum(window.seconds for window in windows(block, costs.overlapping))
             * max(1.0 - costs.overlapping.charge, 0.0)
@@ -207,8 +210,18 @@ class WindowMenu(Menu):
 
     def _without_windows(self, kinds: tuple[int, ...], states: float, in_flight: int) -> float:
         """Seconds that no mix without windows is below."""
-        one = np.array([kinds]), np.array([states]), np.array([in_flight])
-        return float(self._plain.bounds(*one)[0])
+        counts = np.array([kinds])
+        if isinstance(self._plain, GatheredMenu):
+            return float(self._plain.bounds(counts, np.array([states]), np.array([in_flight]))[0])
+        if in_flight not in self._cells:
+            held = [
+                Held(front.kept, front.seconds, front.rebuilt + block.working_bytes, nothing, rows)
+                for front, block in zip(self._plain.frontiers, self._costs.blocks, strict=True)
+                for nothing, rows in [(np.zeros(len(front.kept)), np.arange(len(front.kept)))]
+            ]
+            self._cells[in_flight] = alone_cells(held, [0.0] * len(held), in_flight)
+        budget = self._costs.capacity_bytes - self._costs.reserved_bytes - states
+        return float(self._cells[in_flight].bounds(counts, np.array([budget]))[0])
 
     def _shared_out(self, mix: Mix, order: int, share: int) -> list[tuple[int, int]]:
         """The link and the choice of every block, a kind's or link's in any order."""
