@@ -38,7 +38,10 @@ from solver.schedules import Schedule
 from solver.schedules.moments import moments
 
 CAPACITY = 1e5
-"""What the program counts a device's memory as."""
+"""What the program counts a device's memory as, or its share of the states if that is more."""
+
+MISSING = 1e-3
+"""Relative gap to which the bytes that are missing are minimised."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ class SharedModel(PartitionModel):
         self.runs *= schedule.stages // self.depth  # copies of the model are cut alike
         self._counts, self._states = counts, states
         self._costs, self._frontiers, self._schedule = costs, frontiers, schedule
+        held = sum(costs.blocks[kind].states.total for kind in costs.sequence)
+        self._room = max(costs.capacity_bytes, held / schedule.devices)
         self._taken: dict[tuple[int, int, int], mathopt.Variable] = {}
         self._buffers = [self.model.add_variable(lb=0.0) for _ in self.runs]
         self._excess = self.model.add_variable(lb=0.0, ub=0.0, name="E")
@@ -117,8 +122,8 @@ class SharedModel(PartitionModel):
         return taken
 
     def _scaled(self, size: float) -> float:
-        """Bytes as parts of the capacity, so that a solver's tolerances are small beside it."""
-        return size / self._costs.capacity_bytes * CAPACITY
+        """Bytes as parts of the memory, so that a solver's tolerances are small beside it."""
+        return size / self._room * CAPACITY
 
     def _add_memory(self) -> None:
         room = self._scaled(self._costs.capacity_bytes - self._costs.reserved_bytes)
@@ -164,8 +169,8 @@ class SharedModel(PartitionModel):
     def solve_shortfall(self, time_limit_seconds: float) -> SharedResult:
         """The plan whose fullest device misses least memory, and the bytes it misses at least."""
         self._excess.upper_bound = math.inf
-        values, bound = self.minimise(self._excess, 1e-6, time_limit_seconds)
-        bound *= self._costs.capacity_bytes / CAPACITY
+        values, bound = self.minimise(self._excess, MISSING, time_limit_seconds)
+        bound *= self._room / CAPACITY
         return SharedResult(None if values is None else self._plan(values), bound)
 
     def _plan(self, values: Values) -> tuple[tuple[Cut, ...], tuple[Mix, ...]]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
+from benchmarks.gpt_3 import gpt_3
+from solver.costs.pipeline import PipelineCosts
 from solver.partition.free_menu import FreeMenu
 from solver.partition.outcome import Infeasible, Partition
 from solver.partition.shared import SharedProblem
@@ -36,3 +39,18 @@ def test_interleaved_optimum_and_bound_equal_exhaustive_search(seed: int) -> Non
     assert found.makespan == pytest.approx(expected, rel=1e-7)
     assert found.lower_bound <= expected * (1 + 1e-9)
     assert found.lower_bound >= expected * (1 - 1e-6)
+
+
+def test_a_byte_of_memory_is_refused_with_what_is_missing() -> None:
+    costs = replace(gpt_3(4, 4, 1e12), capacity_bytes=1.0)
+    schedule = make_schedule("1f1b", 2, 4, 2)
+    found = SharedProblem(costs, menu_of(costs), schedule).solve()
+    assert isinstance(found, Infeasible)
+    less = replace(costs, capacity_bytes=found.needed_bytes * 0.99)
+    assert isinstance(SharedProblem(less, menu_of(less), schedule).solve(), Infeasible)
+    assert found.missing_bytes == pytest.approx(found.needed_bytes - 1.0)
+
+
+def menu_of(costs: PipelineCosts) -> FreeMenu:
+    """Any choice for any block."""
+    return FreeMenu(costs, tuple(frontier(block) for block in costs.blocks))
