@@ -22,7 +22,7 @@ class RunLookup:
 
     Where devices differ, what runs add up to stands once per kind of device, one kind after the
     other; a run on a stage is a place in that list. ``admits`` says of counts of blocks, shape
-    (runs, kinds), which a stage may hold.
+    (runs, kinds), which a stage may hold. ``blocks`` is how many the pipeline has.
     """
 
     def __init__(
@@ -38,6 +38,7 @@ class RunLookup:
             menu_by_stage(one, menu.at(of_stage.index(kind)), schedule)
             for kind, one in enumerate(kinds)
         ]
+        self.blocks = len(costs.sequence)
         self.times_recompute = Work.RECOMPUTE in schedule.work
         self._menus = [one for one, _ in asked]
         if self.times_recompute:

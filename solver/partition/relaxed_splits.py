@@ -45,6 +45,9 @@ CAPACITY = 1e3
 MOST_PIECES = 6
 """Pieces of a hull up to which it is stated; leaving one out only weakens the bound."""
 
+MOST_MOMENTS = 12
+"""Moments of a device whose memory is stated: those at which most is alive."""
+
 ROUNDING = 1e-7
 """Relative amount by which a solver's tolerances may make its bound too large."""
 
@@ -203,7 +206,8 @@ class RelaxedSplits:
                 self._per_block([stage], [block.weight_held_bytes for block in costs.blocks])
                 for stage in mine
             ]
-            for moment in moments(schedule, device):
+            fullest = sorted(moments(schedule, device), key=lambda moment: -sum(moment.alive))
+            for moment in fullest[:MOST_MOMENTS]:
                 terms = list(states)
                 for stage, alive in zip(mine, moment.alive, strict=True):
                     terms += [alive * term for term in self._held[stage] if alive]

@@ -17,7 +17,6 @@ to that work what the memory of all devices together cannot keep (``least_recomp
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections.abc import Callable
@@ -48,12 +47,13 @@ from solver.partition.regime import Split
 from solver.partition.relaxed_splits import RelaxedSplits
 from solver.partition.rounded_mixes import rounded_mixes
 from solver.partition.runs import run_totals, signatures
+from solver.partition.shared_memory import least_recompute, needed_bytes
 from solver.partition.shared_program import SharedModel
 from solver.partition.split_bounds import SplitBounds
+from solver.partition.split_moves import level_blocks, moved
 from solver.partition.split_rows import QUICK, THOROUGH, SplitRows
 from solver.recompute.frontier import Frontier, frontier_of
 from solver.schedules import Schedule, StageTimes, critical_path, schedule_graph, simulate
-from solver.schedules.moments import moments
 
 SMALL = 2_000
 """Runs times choices up to which everything is decided by the program."""
@@ -70,11 +70,11 @@ MOST_TURNS = 6
 MOST_MOVES = 16
 """Moved splits that are simulated in one step."""
 
+MOST_RELAXED = 96
+"""Stages up to which the relaxation is worth what it takes."""
+
 LEVELLED = 3
 """Splits of the relaxation whose mixes are levelled."""
-
-REACH = 4
-"""Stages over which a block may be passed on in one move."""
 
 Plan = tuple[tuple[Cut, ...], tuple[Mix, ...]]
 
@@ -156,7 +156,7 @@ class SharedProblem:
                 self._engine = "splits"
                 proved = self._try_all(deadline, relative_gap)
                 self._improve(deadline)
-            if self._best[1] is not None:
+            if self._best[1] is not None and self._schedule.stages <= MOST_RELAXED:
                 proved = max(proved, self._relax(deadline, relative_gap, cutoff))
         makespan, plan = self._best
         lower = max(root, min(proved, makespan))
@@ -188,28 +188,7 @@ class SharedProblem:
 
     def _least_recompute(self) -> float:
         """Recompute seconds per micro-batch that all devices' memory together asks for."""
-        costs, schedule = self._costs, self._schedule
-        alive = min(
-            max(min(moment.alive) for moment in moments(schedule, device))
-            for device in range(schedule.devices)
-        )
-        copies = schedule.stages // schedule.depth
-        counts = [copies * costs.sequence.count(kind) for kind in range(len(costs.blocks))]
-        states = sum(n * block.states.total for n, block in zip(counts, costs.blocks, strict=True))
-        # All devices as one: their capacities add up, their reserved bytes as well. Buffers count
-        # on the stage that acts only, so none is counted here.
-        bare = FreeMenu(
-            replace(
-                costs, blocks=tuple(replace(block, working_bytes=0.0) for block in costs.blocks)
-            ),
-            tuple(
-                replace(front, rebuilt=np.zeros_like(front.rebuilt))
-                for front in self._menu.frontiers
-            ),
-        )
-        others = (schedule.devices - 1) * (costs.capacity_bytes - costs.reserved_bytes)
-        flight = np.array([max(alive, 1e-9)])
-        return float(bare.bounds(np.array([counts]), np.array([states - others]), flight)[0])
+        return least_recompute(self._costs, self._menu.frontiers, self._schedule)
 
     def _bound_of(self, split: Split) -> float:
         """Of every plan of this split; infinite if it cannot fit."""
@@ -295,6 +274,9 @@ class SharedProblem:
         """
         self._quick = math.isfinite(self.most_plans)
         self._move_blocks(deadline)
+        if self._quick and self._best[1] is None:  # quick mixes may miss the only ones that fit
+            self._quick = self._moved_before = False
+            self._move_blocks(deadline)
         self._quick = False
 
     def _move_blocks(self, deadline: float) -> None:
@@ -307,7 +289,7 @@ class SharedProblem:
             if self._tried >= self.most_plans:
                 return
             cuts = self._best[1][0][: self._schedule.depth]
-            if not self._try(self._promising(_moved(cuts))):
+            if not self._try(self._promising(moved(cuts))):
                 return
 
     def _promising(self, plans: list[tuple[Cut, ...]]) -> list[tuple[Cut, ...]]:
@@ -328,7 +310,7 @@ class SharedProblem:
         )
         level = least_bottleneck_plan(self._everything, loads, loads)
         even = even_split(self._costs, self._schedule.depth)
-        equal = _level_blocks(len(self._costs.sequence), self._schedule.depth)
+        equal = level_blocks(len(self._costs.sequence), self._schedule.depth)
         return sorted(cuts for cuts in {level, even, equal} if cuts)
 
     def _try(self, plans: list[tuple[Cut, ...]]) -> bool:
@@ -517,20 +499,8 @@ class SharedProblem:
     def _needed(self, cuts: tuple[Cut, ...], device: int, least: tuple[Frontier, ...]) -> float:
         """Bytes that a device needs when its stages hold these cuts and keep the least."""
         runs = [int(self._signatures.of_run[cuts[s]]) for s in self._schedule.stages_of(device)]
-        counts = self._signatures.counts[runs]
-        kept = counts @ np.array([front.kept[0] for front in least])
-        peaks = [
-            f.rebuilt[0] + b.working_bytes for f, b in zip(least, self._costs.blocks, strict=True)
-        ]
-        buffers = np.where(counts > 0, np.array(peaks), 0.0).max(axis=1)
-        places = {stage: i for i, stage in enumerate(self._schedule.stages_of(device))}
-        waits = counts @ np.array([block.weight_held_bytes for block in self._costs.blocks])
-        held = max(
-            float(np.array(moment.alive) @ kept + np.array(moment.waiting) @ waits)
-            + (0.0 if moment.acting is None else float(buffers[places[moment.acting]]))
-            for moment in moments(self._schedule, device)
-        )
-        return float(self._totals.states[runs].sum()) + held + self._costs.reserved_bytes
+        counts, states = self._signatures.counts[runs], float(self._totals.states[runs].sum())
+        return needed_bytes(self._costs, least, self._schedule, device, counts) + states
 
 
 def _only(everything: Candidates, split: Split) -> Bools:
@@ -538,25 +508,4 @@ def _only(everything: Candidates, split: Split) -> Bools:
     found = np.zeros_like(everything.alive)
     for stage, cut in enumerate(split):
         found[(stage, *everything.index(stage, cut))] = True
-    return found
-
-
-def _level_blocks(blocks: int, stages: int) -> tuple[Cut, ...]:
-    """Every stage its share of the blocks, whatever they are."""
-    edges = np.linspace(0, blocks, stages + 1).round().astype(int).tolist()
-    return tuple(itertools.pairwise(edges))
-
-
-def _moved(cuts: tuple[Cut, ...]) -> list[tuple[Cut, ...]]:
-    """Each cut moved by one block either way, and each block passed on over several stages."""
-    edges = [0, *(stop for _, stop in cuts)]
-    found = []
-    for first in range(1, len(edges) - 1):
-        for last in range(first, min(first + REACH, len(edges) - 1)):
-            for step in (-1, 1):
-                moved = list(edges)
-                for at in range(first, last + 1):
-                    moved[at] += step
-                if all(a < b for a, b in itertools.pairwise(moved)):
-                    found.append(tuple(itertools.pairwise(moved)))
     return found

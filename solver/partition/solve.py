@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections.abc import Callable
@@ -21,20 +20,18 @@ from dataclasses import replace
 import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
+from solver.partition.best_plan import BestPlan
 from solver.partition.candidates import (
     Bools,
     Candidates,
     Cut,
     Index,
     all_plans,
-    bottlenecks_after,
-    cheapest_plan,
     least_bottleneck_plan,
     plan_bounds,
 )
 from solver.partition.lookup import RunLookup
 from solver.partition.menu import Floats, Menu
-from solver.partition.moves import neighbours
 from solver.partition.outcome import (
     EXACT,
     MOST_ROUNDS,
@@ -45,7 +42,7 @@ from solver.partition.outcome import (
 )
 from solver.partition.paths import own_paths
 from solver.partition.program import PartitionProgram, program_unit
-from solver.partition.timings import timed, untimed
+from solver.partition.timings import untimed
 from solver.partition.walks import Walks
 from solver.schedules import (
     OneForwardOneBackward,
@@ -112,10 +109,10 @@ class PartitionProblem:
         self._costs, self._schedule = costs, schedule
         self._runs = RunLookup(costs, menu, schedule, admits)
         self._own = own_paths(schedule, costs.send_seconds)
-        self._best: tuple[float, tuple[Cut, ...]] = (np.inf, ())
+        self._best = BestPlan(self._runs, schedule, self._own)
         # A plan of this makespan is surely there: runs that take longer by themselves are never
         # made. Every plan with a dropped run is at least as slow as ``_pruned_at``.
-        self._surely = self._pruned_at = max(self._surely_reached() * (1 + EXACT), SOME_TIME)
+        self._surely = self._pruned_at = max(self._best.surely_reached() * (1 + EXACT), SOME_TIME)
         candidates = self._runs.candidates(self._surely / schedule.micro_batches)
         capacity = self._runs.capacity_bytes[:, None, None]
         fits = self._runs.least_bytes(candidates) <= capacity * (1 + 1e-12)
@@ -162,8 +159,8 @@ class PartitionProblem:
         if root >= self._cutoff:
             return Dominated(self.bound)
         bound = self._narrow_and_solve(relative_gap)
-        lower = max(root, min(bound, self._pruned_at, self._best[0]))
-        if lower >= self._cutoff or not self._best[1]:
+        lower = max(root, min(bound, self._pruned_at, self._best.makespan))
+        if lower >= self._cutoff or not self._best.cuts:
             return Dominated(lower + self._costs.fixed_seconds)
         return self._answer(lower)
 
@@ -171,7 +168,7 @@ class PartitionProblem:
         """Steps 1 to 5; a bound of every plan that was not dropped."""
         candidates = self._candidates
         if not np.isfinite(self._surely):
-            self._try([plan for plan in [self._cautious_plan(candidates)] if plan])
+            self._best.try_cautious(candidates)
         candidates = self._drop(candidates)
         candidates = self._drop(self._runs.optimistic(candidates))
         if not candidates.alive.any():
@@ -180,19 +177,19 @@ class PartitionProblem:
         if self._is_deep(candidates):
             most = SMALL
             bound, candidates = self._walk(candidates, relative_gap)
-            if bound >= self._best[0] * (1 - relative_gap):
+            if bound >= self._best.makespan * (1 - relative_gap):
                 return bound
         else:
-            self._first_plans(candidates)
-            self._improve(candidates)
+            self._best.try_first(candidates, self._bounds_of(candidates))
+            self._best.improve(candidates, self._limit, self._deadline)
         candidates = self._exact(self._drop(candidates))
-        self._first_plans(candidates)
+        self._best.try_first(candidates, self._bounds_of(candidates))
         candidates = self._drop(candidates)
         if not candidates.alive.any():
             return np.inf
         walked, candidates = self._bounded(candidates, relative_gap)
         bound = max(bound, walked)
-        if relative_gap >= WIDE and bound >= self._best[0] * (1 - relative_gap):
+        if relative_gap >= WIDE and bound >= self._best.makespan * (1 - relative_gap):
             return bound
         if not 0 < int(candidates.alive.sum()) <= most or bound >= self._limit():
             return bound
@@ -224,63 +221,11 @@ class PartitionProblem:
             timed_too = recompute if self._runs.times_recompute else None
             candidates = self._drop(candidates.with_backward(backward, timed_too))
 
-    # -- plans ------------------------------------------------------------------------------
-
-    def _try(self, plans: list[tuple[Cut, ...]]) -> bool:
-        """Simulate plans; remember the best. Whether it improved."""
-        if not plans:
-            return False
-        seconds = makespans(self._schedule, self._runs.stage_times(plans))
-        at = int(np.argmin(seconds))
-        if seconds[at] < self._best[0] * (1 - EXACT):
-            self._best = (float(seconds[at]), plans[at])
-            return True
-        return False
-
-    def _first_plans(self, candidates: Candidates) -> None:
-        """Plans of least bottleneck, and of least sum within a little more than that."""
-        bounds = self._bounds_of(candidates)
-        loads = candidates.forward + candidates.backward + candidates.recompute
-        least = float(bottlenecks_after(bounds)[0, 0])
-        plans = {least_bottleneck_plan(candidates, bounds, bounds)}
-        for slack in (1.0, 1.01, 1.05):
-            within = np.where(bounds <= least * slack, loads, np.inf)
-            plans.add(cheapest_plan(candidates, within))
-        self._try(sorted(plan for plan in plans if plan))
-
-    def _even_plan(self) -> tuple[Cut, ...]:
-        """Equal numbers of blocks."""
-        edges = np.linspace(0, len(self._costs.sequence), self._schedule.stages + 1)
-        plain = tuple(itertools.pairwise(edges.round().astype(int).tolist()))
-        return timed(plain) if self._runs.times_recompute else plain
-
-    def _surely_reached(self) -> float:
-        """Makespan of the even plan at its slowest; infinite if it does not fit."""
-        times = self._runs.cautious_times(self._even_plan())
-        if times is None:
-            return np.inf
-        return float(makespans(self._schedule, times)[0])
-
-    def _cautious_plan(self, candidates: Candidates) -> tuple[Cut, ...]:
-        """A plan of least bottleneck as if every block took its slowest choice."""
-        slowest = self._runs.slowest(candidates)
-        slow = candidates.with_backward(candidates.backward + slowest)
-        bounds = plan_bounds(slow, self._own)
-        return least_bottleneck_plan(slow, bounds, bounds)
-
-    def _improve(self, candidates: Candidates) -> None:
-        """Move blocks between stages, judged by the own-paths first, while that helps."""
-        while self._best[1] and time.monotonic() < self._deadline:
-            steps = (1, 2) if self._runs.times_recompute else (1,)
-            near = neighbours(self._best[1], candidates, self._own, self._limit(), steps)
-            if not self._try(near):
-                return
-
     # -- bounds -----------------------------------------------------------------------------
 
     def _limit(self) -> float:
         """Makespan that a plan must beat to matter."""
-        return min(self._best[0] * (1 - EXACT), self._cutoff, self._surely)
+        return min(self._best.makespan * (1 - EXACT), self._cutoff, self._surely)
 
     def _bounds_of(self, candidates: Candidates) -> Floats:
         """``plan_bounds``; those of the same candidates as before are known."""
@@ -339,12 +284,14 @@ class PartitionProblem:
             return self._walk(candidates, relative_gap)
         walks = Walks(candidates, self._schedule, self._costs.send_seconds)
         while plan := walks.below(self._limit()):
-            if not self._try([plan]):
+            if not self._best.offer([plan]):
                 break
         else:
             nothing = candidates.keeping(np.zeros_like(candidates.alive))
             limit = self._limit()
-            return self._best[0] if limit == self._best[0] * (1 - EXACT) else limit, nothing
+            return self._best.makespan if limit == self._best.makespan * (
+                1 - EXACT
+            ) else limit, nothing
         candidates = candidates.keeping(walks.alive())
         return self._squeeze(candidates), candidates
 
@@ -368,7 +315,7 @@ class PartitionProblem:
             if not plan:
                 low = middle
                 continue
-            self._try([plan])
+            self._best.offer([plan])
             high = min(middle, self._limit())
             if middle >= self._limit() * (1 - relative_gap):
                 left, pruned_at = walks.alive(), middle
@@ -379,14 +326,14 @@ class PartitionProblem:
         """Simulate the only plans that are left; a bound of them all."""
         if not plans:
             return np.inf
-        self._try(plans)
+        self._best.offer(plans)
         return float(makespans(self._schedule, self._runs.stage_times(plans, least=True)).min())
 
     def _add_rows(self, candidates: Candidates, relative_gap: float) -> float:
         """Solve, simulate, add the critical path, again; the best bound proved."""
         gap = EXACT if int(candidates.alive.sum()) <= SMALL else relative_gap
         self._rows = self._own.paths()
-        unit = program_unit(self._best[0], float(self._bounds_of(candidates).min()))
+        unit = program_unit(self._best.makespan, float(self._bounds_of(candidates).min()))
         program = PartitionProgram(candidates, self._costs.send_seconds, unit)
         program.add(self._rows)
         bound = 0.0
@@ -403,10 +350,9 @@ class PartitionProblem:
                 schedule_graph(self._schedule), self._runs.stage_times([result.cuts])
             )
             makespan = float(simulation.makespan[0])
-            if makespan < self._best[0] * (1 - EXACT):
-                self._best = (makespan, result.cuts)
+            self._best.keep(makespan, result.cuts)
             reached = min(bound, self._pruned_at)
-            if reached >= self._best[0] * (1 - max(gap, EXACT)):
+            if reached >= self._best.makespan * (1 - max(gap, EXACT)):
                 break
             path = critical_path(simulation)
             if path in self._rows:
@@ -418,7 +364,7 @@ class PartitionProblem:
     # -- answers ----------------------------------------------------------------------------
 
     def _answer(self, lower: float) -> Partition:
-        makespan, cuts = self._best
+        makespan, cuts = self._best.makespan, self._best.cuts
         mixes = [self._runs.mix(stage, cut) for stage, cut in enumerate(cuts)]
         ahead: tuple[bool, ...] = ()
         if self._runs.times_recompute:

@@ -30,47 +30,16 @@ the first to the last, knows S and E of what can follow.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 
 import numpy as np
 
 from solver.partition.candidates import Bools, Candidates, Cut
+from solver.partition.walk_steps import NEVER, Step, steps_of
 from solver.schedules import Schedule
 from solver.schedules.simulate import Floats
 
-NEVER = 1e200
-"""Seconds that stand for a state that no plan reaches; finite, so that sums stay numbers."""
-
 LONGEST = 48
 """Stages of the longest interval that is followed."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Step:
-    """The runs of a stage that hold alike many blocks: from the cuts ``start`` to those ``stop``.
-
-    ``start`` and ``stop`` are slices of the windows of cuts; the times have shape (cuts,).
-    """
-
-    start: slice
-    stop: slice
-    times: Floats
-    forward: Floats
-    backward: Floats
-    fixed: Floats
-
-    def without(self, gone: Bools) -> _Step:
-        """The step with some of its runs gone, not all."""
-        left = np.flatnonzero(~gone)
-        low, high = int(left[0]), int(left[-1]) + 1
-        return _Step(
-            start=slice(self.start.start + low, self.start.start + high),
-            stop=slice(self.stop.start + low, self.stop.start + high),
-            times=np.where(gone, NEVER, self.times)[low:high],
-            forward=self.forward[low:high],
-            backward=self.backward[low:high],
-            fixed=self.fixed[low:high],
-        )
 
 
 class Walks:
@@ -87,7 +56,7 @@ class Walks:
         self._p, self._n = schedule.devices, schedule.micro_batches
         self._there = 2.0 * send_seconds
         self._width = candidates.runs.shape[1]
-        self._steps = self._made_steps(candidates.alive)
+        self._steps = steps_of(candidates)
         stage = np.arange(self._p)[:, None]
         longest = min(self._p, LONGEST)
         length = np.arange(1, longest + 1)
@@ -99,44 +68,6 @@ class Walks:
         sends = self._there * (stage + (trips * (length - 1) + np.maximum(rest - 2, 0)) * some)
         self._sends = np.where(slots > 0, sends, -NEVER)  # too few micro-batches for stage's paths
         self._first_bounds()
-
-    def _made_steps(self, alive: Bools) -> list[list[_Step]]:
-        candidates = self._candidates
-        first = candidates.alive[0]
-        ends = np.broadcast_to(candidates.before_first, alive.shape)[0][first].min(initial=NEVER)
-        ends += np.broadcast_to(candidates.after_last, alive.shape)[0][first].min(initial=NEVER)
-        made = []
-        for stage, here in enumerate(alive):
-            row = []
-            places = np.argwhere(here)
-            for shift in np.unique(places[:, 1] - places[:, 0]).tolist():
-                begin = max(0, -shift)
-                there = here.diagonal(shift)
-                at = np.flatnonzero(there)
-                low, high = int(at[0]), int(at[-1]) + 1
-                dead = np.where(there[low:high], 0.0, NEVER)
-                forward, backward, step = (
-                    part[stage].diagonal(shift)[low:high]
-                    for part in (
-                        candidates.forward,
-                        candidates.backward,
-                        np.broadcast_to(candidates.step, alive.shape),
-                    )
-                )
-                backward = np.where(there[low:high], backward, 0.0)
-                start = begin + low
-                row.append(
-                    _Step(
-                        start=slice(start, start + high - low),
-                        stop=slice(start + shift, start + shift + high - low),
-                        times=forward + backward + dead,
-                        forward=forward,
-                        backward=backward,
-                        fixed=step + ends,
-                    )
-                )
-            made.append(row)
-        return made
 
     def _first_bounds(self) -> None:
         """Least sums before every cut, and S and E behind it, whatever the limit.
@@ -168,9 +99,7 @@ class Walks:
                     np.minimum(into, way + seconds, out=into)
         self._before, self._first, self._last = before, first, last
 
-    def _behind(
-        self, stage: int, step: _Step, first: Floats, last: Floats
-    ) -> tuple[Floats, Floats]:
+    def _behind(self, stage: int, step: Step, first: Floats, last: Floats) -> tuple[Floats, Floats]:
         """S and E of a stage's runs, shape (cuts,)."""
         waits = self._p - 1 - stage
         forward, backward = self._waiting(stage, step)
@@ -178,7 +107,7 @@ class Walks:
         up = np.maximum(waits * backward, last[stage + 1, step.stop])
         return down, up
 
-    def _waiting(self, stage: int, step: _Step) -> tuple[Floats, Floats]:
+    def _waiting(self, stage: int, step: Step) -> tuple[Floats, Floats]:
         forward = np.maximum(step.forward, self._slow[0, stage, step.start])
         backward = np.maximum(step.backward, self._slow[1, stage, step.start])
         return forward, backward
@@ -207,7 +136,7 @@ class Walks:
         history = [before]
         sums = np.full_like(self._before, NEVER)
         sums[0, 0] = 0.0
-        left: list[list[_Step]] = []
+        left: list[list[Step]] = []
         for stage, steps in enumerate(self._steps):
             open_ = before.shape[1]
             share, sends = self._share[stage, :open_], self._sends[stage, :open_]

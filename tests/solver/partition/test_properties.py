@@ -14,6 +14,7 @@ from solver.costs.pipeline import Block, PipelineCosts
 from solver.partition.menu import Mix
 from solver.partition.outcome import Dominated, Infeasible, Partition
 from solver.partition.problem import partition_problem
+from solver.partition.shared import SharedProblem
 from solver.partition.solve import PartitionProblem
 from solver.schedules import StageTimes, make_schedule, schedule_graph, simulate
 from tests.solver.partition.samples import free_menu, pipeline, solved
@@ -251,6 +252,12 @@ def test_more_memory_is_never_slower_with_late_gradients(
     assert zero_bubble(roomier, stages) <= zero_bubble(costs, stages) * (1 + 1e-9)
 
 
+def _all_in_units_of(block: Block, unit: float) -> Block:
+    whole = _in_units_of(block, unit)
+    ops = (replace(op, weight_seconds=op.weight_seconds * unit) for op in whole.ops)
+    return replace(whole, ops=tuple(ops))
+
+
 @given(pipeline=late_pipelines(), unit=st.sampled_from([1e-3, 7.0, 1e4]))
 @few
 def test_the_unit_of_time_scales_the_makespan_with_late_gradients(
@@ -258,14 +265,9 @@ def test_the_unit_of_time_scales_the_makespan_with_late_gradients(
 ) -> None:
     costs, stages = pipeline
 
-    def scaled(block: Block) -> Block:
-        whole = _in_units_of(block, unit)
-        ops = (replace(op, weight_seconds=op.weight_seconds * unit) for op in whole.ops)
-        return replace(whole, ops=tuple(ops))
-
     other = replace(
         costs,
-        blocks=tuple(map(scaled, costs.blocks)),
+        blocks=tuple(_all_in_units_of(block, unit) for block in costs.blocks),
         send_seconds=costs.send_seconds * unit,
     )
     assert zero_bubble(other, stages) == pytest.approx(zero_bubble(costs, stages) * unit, rel=1e-8)
@@ -302,18 +304,68 @@ def shared_makespan(costs: PipelineCosts, kind: tuple[str, int, int]) -> float:
     return found.makespan if isinstance(found, Partition) else math.inf
 
 
+def shared_costs(seed: int, kind: tuple[str, int, int]) -> PipelineCosts:
+    """Costs of a pipeline that the program decides as a whole."""
+    _, devices, chunks = kind
+    stages = devices * chunks
+    return random_costs(
+        seed, stages, most_blocks=stages + 1, most_ops=2, micro_batches=4, late_weights=True
+    )
+
+
+shared = settings(max_examples=8, deadline=None)
+
+
 @given(seed=seeds, kind=st.sampled_from(SHARED), more=st.floats(1.0, 3.0))
-@settings(max_examples=8, deadline=None)
+@shared
 def test_more_memory_and_shorter_sends_are_never_slower_where_stages_share_devices(
     seed: int, kind: tuple[str, int, int], more: float
 ) -> None:
-    _, devices, chunks = kind
-    stages = devices * chunks
-    costs = random_costs(
-        seed, stages, most_blocks=stages + 1, most_ops=2, micro_batches=4, late_weights=True
-    )
+    costs = shared_costs(seed, kind)
     known = shared_makespan(costs, kind)
     roomier = replace(costs, capacity_bytes=costs.capacity_bytes * more)
     assert shared_makespan(roomier, kind) <= known * (1 + 1e-6)
     slower = replace(costs, send_seconds=costs.send_seconds + more)
     assert shared_makespan(slower, kind) >= known * (1 - 1e-6)
+
+
+@given(seed=seeds, kind=st.sampled_from(SHARED), unit=st.sampled_from([1e-3, 7.0, 1e4]))
+@shared
+def test_units_and_names_change_nothing_where_stages_share_devices(
+    seed: int, kind: tuple[str, int, int], unit: float
+) -> None:
+    costs = shared_costs(seed, kind)
+    known = shared_makespan(costs, kind)
+    in_units = replace(
+        costs,
+        blocks=tuple(_all_in_units_of(block, unit) for block in costs.blocks),
+        send_seconds=costs.send_seconds * unit,
+    )
+    assert shared_makespan(in_units, kind) == pytest.approx(known * unit, rel=1e-6)
+    last = len(costs.blocks) - 1
+    renamed = replace(
+        costs,
+        blocks=tuple(replace(block, name=f"other {block.name}") for block in costs.blocks[::-1]),
+        sequence=tuple(last - number for number in costs.sequence),
+    )
+    assert shared_makespan(renamed, kind) == pytest.approx(known, rel=1e-6)
+
+
+@given(seed=seeds, kind=st.sampled_from(SHARED))
+@shared
+def test_a_finer_granularity_is_never_slower_where_stages_share_devices(
+    seed: int, kind: tuple[str, int, int]
+) -> None:
+    """Where the two halves of every block stand on one stage there are fewer cuts."""
+    whole = shared_costs(seed, kind)
+    halves = replace(whole, sequence=tuple(k for k in whole.sequence for _ in range(2)))
+    name, devices, chunks = kind
+    schedule = make_schedule(name, devices, halves.micro_batches, chunks)
+    coarse = SharedProblem(
+        halves, free_menu(halves), schedule, lambda counts: counts.sum(axis=1) % 2 == 0
+    ).solve()
+    fine = SharedProblem(halves, free_menu(halves), schedule).solve()
+    if isinstance(coarse, Partition):
+        assert isinstance(fine, Partition)
+        assert fine.lower_bound <= coarse.makespan * (1 + 1e-6)
+        assert fine.makespan <= coarse.makespan * (1 + 1e-6)

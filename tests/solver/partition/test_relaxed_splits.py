@@ -11,14 +11,15 @@ import pytest
 
 from benchmarks.gpt_3 import gpt_3
 from solver.costs.pipeline import PipelineCosts
-from solver.partition.outcome import Partition
+from solver.partition.outcome import Infeasible, Partition
 from solver.partition.policy_menu import policy_menu
 from solver.partition.problem import partition_problem
 from solver.partition.relaxed_splits import RelaxedSplits
+from solver.partition.shared import SharedProblem
 from solver.partition.split_rows import Effort, SplitRows
 from solver.recompute import frontier
 from solver.request import Recompute
-from solver.schedules import StageTimes, make_schedule
+from solver.schedules import Schedule, StageTimes, make_schedule
 from tests.solver.every_plan import Pipeline, optimum
 from tests.solver.random_costs import random_costs
 
@@ -74,3 +75,22 @@ def test_interleaved_plans_come_with_a_small_gap(capacity_bytes: float, gap: flo
     found = partition_problem(costs, policy_menu(costs, Recompute()), schedule).solve()
     assert isinstance(found, Partition)
     assert found.lower_bound >= found.makespan * (1 - gap)
+
+
+def test_where_only_few_plans_are_wanted_a_plan_that_barely_fits_is_still_found() -> None:
+    costs = gpt_3(24, 32, 1e15)
+    schedule = make_schedule("1f1b", 4, 32, 2)
+    bytes_needed = _least_bytes(costs, schedule)
+    tight = replace(costs, capacity_bytes=bytes_needed * 1.0001)
+    problem = partition_problem(tight, policy_menu(tight, Recompute()), schedule)
+    assert isinstance(problem, SharedProblem)
+    problem.most_plans = 8
+    assert isinstance(problem.solve(), Partition)
+
+
+def _least_bytes(costs: PipelineCosts, schedule: Schedule) -> float:
+    """What the first plans need at least."""
+    none = replace(costs, capacity_bytes=1.0)
+    found = partition_problem(none, policy_menu(none, Recompute()), schedule).solve()
+    assert isinstance(found, Infeasible)
+    return found.needed_bytes

@@ -1,0 +1,106 @@
+"""The best plan found so far of a pipeline with one stage per device, and where others come from.
+
+A plan is its cuts; what its stages recompute follows from them (``lookup.py``), and its makespan is
+simulated.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from solver.partition.candidates import (
+    Candidates,
+    Cut,
+    bottlenecks_after,
+    cheapest_plan,
+    least_bottleneck_plan,
+    plan_bounds,
+)
+from solver.partition.lookup import RunLookup
+from solver.partition.menu import Floats
+from solver.partition.moves import neighbours
+from solver.partition.outcome import EXACT
+from solver.partition.paths import OwnPaths
+from solver.partition.timings import timed
+from solver.schedules import Schedule, makespans
+
+SLACKS = (1.0, 1.01, 1.05)
+"""How far above the least bottleneck, relative to it, first plans of least sum may go."""
+
+
+class BestPlan:
+    """The fastest of all plans offered; ``makespan`` is infinite until one fits.
+
+    Args:
+        runs: What every run takes on every stage.
+        schedule: A schedule with one stage per device.
+        own: Its own-paths.
+    """
+
+    def __init__(self, runs: RunLookup, schedule: Schedule, own: OwnPaths) -> None:
+        self._runs, self._schedule, self._own = runs, schedule, own
+        self.makespan = np.inf
+        self.cuts: tuple[Cut, ...] = ()
+
+    def offer(self, plans: list[tuple[Cut, ...]]) -> bool:
+        """Simulate plans; remember the best. Whether it improved."""
+        if not plans:
+            return False
+        seconds = makespans(self._schedule, self._runs.stage_times(plans))
+        at = int(np.argmin(seconds))
+        return self.keep(float(seconds[at]), plans[at])
+
+    def keep(self, makespan: float, cuts: tuple[Cut, ...]) -> bool:
+        """Remember a simulated plan if it is the best. Whether it is."""
+        if makespan >= self.makespan * (1 - EXACT):
+            return False
+        self.makespan, self.cuts = makespan, cuts
+        return True
+
+    def try_first(self, candidates: Candidates, bounds: Floats) -> None:
+        """Plans of least bottleneck, and of least sum within a little more than that."""
+        loads = candidates.forward + candidates.backward + candidates.recompute
+        least = float(bottlenecks_after(bounds)[0, 0])
+        plans = {least_bottleneck_plan(candidates, bounds, bounds)}
+        for slack in SLACKS:
+            within = np.where(bounds <= least * slack, loads, np.inf)
+            plans.add(cheapest_plan(candidates, within))
+        self.offer(sorted(plan for plan in plans if plan))
+
+    def try_cautious(self, candidates: Candidates) -> None:
+        """A plan of least bottleneck as if every block took its slowest choice."""
+        slowest = self._runs.slowest(candidates)
+        slow = candidates.with_backward(candidates.backward + slowest)
+        bounds = plan_bounds(slow, self._own)
+        plan = least_bottleneck_plan(slow, bounds, bounds)
+        self.offer([plan] if plan else [])
+
+    def improve(self, candidates: Candidates, limit: Callable[[], float], deadline: float) -> None:
+        """Move blocks between stages, judged by the own-paths first, while that helps.
+
+        Args:
+            candidates: The runs in question.
+            limit: The makespan that a plan must beat to matter, as it is by then.
+            deadline: When to stop, as ``time.monotonic``.
+        """
+        while self.cuts and time.monotonic() < deadline:
+            steps = (1, 2) if self._runs.times_recompute else (1,)
+            if not self.offer(neighbours(self.cuts, candidates, self._own, limit(), steps)):
+                return
+
+    def surely_reached(self) -> float:
+        """Makespan of the even plan at its slowest; infinite if it does not fit."""
+        times = self._runs.cautious_times(self._even_plan())
+        if times is None:
+            return np.inf
+        return float(makespans(self._schedule, times)[0])
+
+    def _even_plan(self) -> tuple[Cut, ...]:
+        """Equal numbers of blocks."""
+        edges = np.linspace(0, self._runs.blocks, self._schedule.stages + 1)
+        plain = tuple(itertools.pairwise(edges.round().astype(int).tolist()))
+        return timed(plain) if self._runs.times_recompute else plain
