@@ -72,6 +72,7 @@ def study_of(asked: ImportRequest) -> ImportStudy:
         framework=found.framework,
         today=today,
         job=open_again,
+        setting=found.setting,
         time_limit_seconds=open_again.solver.time_limit_seconds + _EVALUATION_SECONDS,
     )
 

@@ -10,6 +10,7 @@ from solver import planner
 from solver.identity import content_id
 from solver.imports.documents import ImportAnswer, ImportStudy
 from solver.plan import Evaluation, Plan
+from solver.projections.settled import under_setting
 from solver.targets.planned import planned_for
 from solver.targets.registry import target_named
 
@@ -22,13 +23,17 @@ def compare(asked: ImportStudy) -> ImportAnswer:
         UnknownName: There is no such framework.
     """
     target = target_named(asked.framework, "framework")
-    yours = planner.evaluate(asked.today)
+    if asked.setting:
+        yours = under_setting(asked.today, target, asked.setting, "configuration")
+    else:
+        yours = planner.evaluate(asked.today)
     best = planner.plan(asked.job)
     given_up: list[str] = []
     taken_up: list[str] = []
     if best.stages:
         setting = best.restriction.setting if best.restriction else None
-        before = _lines(target.export(planned_for(asked.today.training, yours)).text)
+        today = planned_for(asked.today.training, yours, asked.setting or None)
+        before = _lines(target.export(today).text)
         after = _lines(target.export(planned_for(asked.job.training, best, setting)).text)
         given_up = [line for line in before if line not in after]
         taken_up = [line for line in after if line not in before]

@@ -15,6 +15,10 @@ class ImportStudy(Strict):
     framework: Name = Field(description="The framework that runs it.")
     today: Job = Field(description="What the configuration says, to be evaluated.")
     job: Job = Field(description="The same, its split and recompute open, to be planned.")
+    setting: dict[str, bool | int | str] = Field(
+        default_factory=dict,
+        description="Today's recompute in the framework's own words where no policy says it.",
+    )
     time_limit_seconds: float = Field(description="For all of it.")
 
 

@@ -13,25 +13,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from solver import answer, planner
-from solver.assess import assess
+from solver import planner
 from solver.costs.pipeline import PipelineCosts
 from solver.errors import BadRequest
 from solver.layouts import Layout, listed
 from solver.partition.candidates import Cut
 from solver.partition.regime import Regime
-from solver.partition.stages import decided_stages
 from solver.plan import Evaluation, LayoutAnswer, Plan
 from solver.projections.documents import Figures, Projection, ProjectionRequest
+from solver.projections.settled import settled
 from solver.question import Question, only_layout, question
 from solver.request import Granularity, LayoutRequest, PlanRequest, Policy, Recompute
 from solver.request import Target as TargetRequest
-from solver.search.outcome import Found
 from solver.search.search import search
 from solver.targets.planned import planned_for
 from solver.targets.registry import target_named
 from solver.targets.target import Target
-from solver.verify import verify
 
 _MOST_CHANGES = 8
 _OF_A_PROFILE = ("pipeline_parallel", "virtual_stages", "schedule", "micro_batch_size")
@@ -129,7 +126,7 @@ def _with_the_cuts(
     )
     if outcome.found is None:
         return None
-    return _evaluated(asked, outcome.found), dict(outcome.found.regime.setting)
+    return settled(asked, outcome.found, costs), dict(outcome.found.regime.setting)
 
 
 def _allows(regime: Regime, costs: PipelineCosts, cuts: tuple[Cut, ...]) -> bool:
@@ -141,25 +138,6 @@ def _allows(regime: Regime, costs: PipelineCosts, cuts: tuple[Cut, ...]) -> bool
     kinds = len(costs.blocks)
     counts = [np.bincount(costs.sequence[start:stop], minlength=kinds) for start, stop in cuts]
     return bool(regime.admits(np.array(counts)).all())
-
-
-def _evaluated(asked: Question, found: Found) -> Evaluation:
-    """The independent check included."""
-    stages = decided_stages(found.partition, found.menu)
-    layout, schedule, costs = found.layout, found.schedule, found.costs
-    work, used = asked.work(layout), asked.calibrated.used if asked.calibrated else None
-    assessment = assess(costs, schedule, stages)
-    made = answer.evaluation(costs, layout, schedule, stages, assessment, work, asked.notes, used)
-    verify(
-        costs,
-        layout.schedule,
-        layout.pipeline_parallel,
-        made.stages,
-        made.iteration_seconds,
-        made.fits,
-        layout.interleaving_group,
-    )
-    return made
 
 
 def _planned_anew(

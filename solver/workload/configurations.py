@@ -28,7 +28,8 @@ _MINDSPEED = ("--recompute-norm", "--recompute-activation-function", "--swap-att
 class Configuration:
     """What a file says: parts of a request, by their names there.
 
-    ``flags``: Megatron-LM's own, which describe the model too; empty for other files.
+    ``flags``: Megatron-LM's own, which describe the model too; empty for other files. ``setting``:
+    its recompute in the framework's own words, where no policy says it.
     """
 
     framework: str
@@ -36,6 +37,7 @@ class Configuration:
     training: Fields = field(default_factory=dict)
     recompute: Fields = field(default_factory=dict)
     flags: str = ""
+    setting: Fields = field(default_factory=dict)
 
 
 def read_configuration(text: str) -> Configuration:
@@ -141,18 +143,52 @@ def _of_torchtitan(document: Mapping[str, Any]) -> Configuration:
         pipeline_parallel_degree="pipeline_parallel",
         context_parallel_degree="context_parallel",
         expert_parallel_degree="expert_parallel",
-    ) | _taken(training, local_batch_size="micro_batch_size")
-    shard = int(parallelism.get("data_parallel_shard_degree", -1))
-    layout["zero_stage"] = 0 if shard == 1 else 1
+    ) | _torchtitan_pipeline(parallelism, training)
+    layout["zero_stage"] = 0 if parallelism.get("data_parallel_shard_degree", -1) == 1 else 1
     run = _taken(training, global_batch_size="global_batch_size", seq_len="sequence_length")
-    mode = _part(document, "activation_checkpoint").get("mode", "none")
-    if mode not in ("full", "none"):
+    recompute, setting = _torchtitan_recompute(_part(document, "activation_checkpoint"))
+    return Configuration("torchtitan", layout, run, recompute, setting=setting)
+
+
+_TORCHTITAN_SCHEDULES = {"1F1B": "1f1b", "GPipe": "gpipe", "Interleaved1F1B": "1f1b"}
+
+
+def _torchtitan_pipeline(parallelism: Mapping[str, Any], training: Mapping[str, Any]) -> Fields:
+    """Micro-batches and schedule; a pipeline's micro-batch is one sequence unless it says so."""
+    if parallelism.get("pipeline_parallel_degree", 1) == 1:
+        return _taken(training, local_batch_size="micro_batch_size")
+    name = parallelism.get("pipeline_parallel_schedule", "1F1B")
+    if not isinstance(name, str) or name not in _TORCHTITAN_SCHEDULES:
         raise BadRequest(
-            f"torchtitan's activation checkpoint '{mode}' saves by operator.",
-            field="activation_checkpoint.mode",
-            hint="Give full or none.",
+            f"torchtitan's schedule {str(name)[:40]!r} is not evaluated here.",
+            field="configuration",
+            hint=f"Give one of {', '.join(_TORCHTITAN_SCHEDULES)}.",
         )
-    return Configuration("torchtitan", layout, run, {"policy": mode})
+    found: Fields = {"micro_batch_size": 1, "schedule": _TORCHTITAN_SCHEDULES[name]}
+    if name != "Interleaved1F1B":
+        found["virtual_stages"] = 1
+    elif "pipeline_parallel_layers_per_stage" not in parallelism:
+        found["virtual_stages"] = 2
+    size = _taken(parallelism, pipeline_parallel_microbatch_size="micro_batch_size")
+    return found | size
+
+
+def _torchtitan_recompute(part: Mapping[str, Any]) -> tuple[Fields, Fields]:
+    """A policy, or a setting where no policy is like it: by operator, or every n-th layer."""
+    mode, option = part.get("mode", "none"), str(part.get("selective_ac_option", "2"))
+    if mode in ("full", "none"):
+        return {"policy": mode}, {}
+    if mode == "selective" and option == "op":
+        return {"policy": "none"}, {"activation_checkpoint": "SelectiveAC"}
+    if mode == "selective" and option.isascii() and option.isdigit() and int(option) > 0:
+        if int(option) == 1:
+            return {"policy": "full"}, {}
+        return {"policy": "none"}, {"activation_checkpoint": "FullAC", "every": int(option)}
+    raise BadRequest(
+        f"torchtitan's activation checkpoint {str(mode)[:40]!r} with {option[:40]!r} is not known.",
+        field="configuration",
+        hint="Give full, none, or selective with op or a number of layers.",
+    )
 
 
 def _part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -167,5 +203,9 @@ def _taken(part: Mapping[str, Any], **names: str) -> Fields:
         value = part.get(theirs)
         if value is None or (isinstance(value, int) and value < 0):
             continue
+        if isinstance(value, list | Mapping):
+            raise BadRequest(
+                f"{theirs} is not one value.", field="configuration", hint="Give what runs today."
+            )
         found[ours] = value
     return found
