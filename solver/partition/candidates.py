@@ -230,21 +230,19 @@ def plan_bounds(candidates: Candidates, paths: OwnPaths) -> Floats:
     alive, forward = candidates.alive, candidates.forward
     backward = np.where(alive, candidates.backward, 0.0)
     passes = np.where(alive, forward + backward, np.inf)
-    before = sums_before(passes)[:-1, :, None]
+    # Own-paths start with stage 0's first forward; those that return end with its last work.
+    begins, ends = candidates.before_first[0], candidates.after_last[0]
+    if paths.first_weight:
+        ends = ends + paths.first_weight * candidates.weight[0]
+    before = sums_before(_leading(passes, begins + ends))[:-1, :, None]
     after = sums_after(passes)[1:, None, :]
     connected = np.isfinite(before) & np.isfinite(after) & alive
     before = np.where(np.isfinite(before), before, 0.0)
     after = np.where(np.isfinite(after), after, 0.0)
-    # Own-paths start with stage 0's first forward; those that return end with its last work.
-    first = np.flatnonzero(alive[0])
-    start, end = 0.0, 0.0
-    if len(first):
-        start = float(candidates.before_first[0].ravel()[first].min())
-        end = float(candidates.after_last[0].ravel()[first].min())
-        end += paths.first_weight * float(candidates.weight[0].ravel()[first].min())
+    moved = _takes_time(candidates.before_first) or _takes_time(candidates.after_last)
     down = before
-    if not all(family.returns for family in paths.families):
-        down = sums_before(np.where(alive, forward, np.inf))[:-1, :, None]
+    if moved or not all(family.returns for family in paths.families):
+        down = sums_before(_leading(np.where(alive, forward, np.inf), begins))[:-1, :, None]
         down = np.where(np.isfinite(down), down, 0.0)
     bound = np.full(passes.shape, -np.inf)
     for family in paths.families:
@@ -252,18 +250,50 @@ def plan_bounds(candidates: Candidates, paths: OwnPaths) -> Floats:
         value += family.backward[:, None, None] * backward
         if family.weight.any():
             value += family.weight[:, None, None] * candidates.weight
-        value += before + end if family.returns else down + candidates.after_last
+        value += before if family.returns else down + candidates.after_last
+        value[0] += begins + ends if family.returns else begins
         if family.recompute is not None:
             value += family.recompute[:, None, None] * candidates.recompute
         if family.after:
             value += family.after * after
         value += family.seconds[:, None, None]
         np.maximum(bound, value, out=bound)
+    if moved:
+        np.maximum(bound, _chains(candidates, paths, down, ends), out=bound)
     bound += candidates.step
-    bound += start
     bound = np.where(connected, bound, np.inf)
     ahead, behind = bottlenecks_before(bound)[:-1, :, None], bottlenecks_after(bound)[1:, None, :]
     return np.asarray(np.maximum(np.maximum(bound, ahead), behind))
+
+
+def _chains(candidates: Candidates, paths: OwnPaths, down: Floats, ends: Floats) -> Floats:
+    """All that a stage's device does, between what leads to it and what follows.
+
+    Its own weights are gathered first, or the first micro-batch has to come down; its own gradients
+    are reduced last, or its last backward has to go up.
+    """
+    n, alive = paths.micro_batches, candidates.alive
+    value = n * (candidates.forward + np.where(alive, candidates.backward, 0.0))
+    value += np.maximum(candidates.before_first, down)
+    if candidates.weight.any():  # made after the last backward, which then leads nowhere
+        return np.asarray(value + n * candidates.weight + candidates.after_last)
+    up = sums_before(_leading(np.where(alive, candidates.backward, np.inf), ends))[:-1, :, None]
+    value += np.maximum(candidates.after_last, np.where(np.isfinite(up), up, 0.0))
+    return np.asarray(value + n * candidates.recompute)
+
+
+def _leading(cost: Floats, more: Floats) -> Floats:
+    """A cost of every run, with more on the first stage."""
+    if not _takes_time(more):
+        return cost
+    led = cost.copy()
+    led[0] += more
+    return led
+
+
+def _takes_time(seconds: Floats) -> bool:
+    """Whether some run takes any; what is spread out (``_spread``) takes none."""
+    return any(seconds.strides) and bool(seconds.any())
 
 
 def cheapest_plan(candidates: Candidates, cost: Floats) -> tuple[Cut, ...]:

@@ -29,6 +29,7 @@ import numpy as np
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.core import PRECISE, ROUNDING, Core
 from solver.partition.few_mixes import MANY, FewMixes
+from solver.partition.halves import Halves
 from solver.partition.levels import levels
 from solver.partition.menu import Bools, Floats, Index, Menu, Mix, Part
 from solver.recompute.frontier import Frontier
@@ -170,6 +171,10 @@ class FreeMenu(Menu):
             at = int(fits.argmax())
             seconds = float(few.seconds[at])
             return Mix(seconds, seconds, few.parts(at)) if fits[at] else None
+        large = len(self._values) > self._most_decisions
+        halves = self._levels.halves(tuple(counts.tolist())) if large else None
+        if halves is not None:
+            return self._of_halves(halves, widths * (1 + ROUNDING))
         kinds = np.flatnonzero(counts)
         spans: list[tuple[float, int, int]] = []
 
@@ -201,6 +206,26 @@ class FreeMenu(Menu):
             if mix is not None:
                 best = mix
         return best
+
+    @staticmethod
+    def _of_halves(halves: Halves, widths: Floats) -> Mix | None:
+        """Spans by least bound, down to one value: there the bound is a mix."""
+        spans: list[tuple[float, int, int, int, int]] = []
+
+        def enter(low: int, high: int) -> None:
+            found = halves.best(high, float(widths[low]))
+            if found is not None:
+                heappush(spans, (found[0], low, high, *found[1:]))
+
+        enter(0, len(widths) - 1)
+        while spans:
+            seconds, low, high, *mixes = heappop(spans)
+            if low == high:
+                return Mix(seconds, seconds, halves.parts(*mixes))
+            middle = (low + high) // 2
+            enter(low, middle)
+            enter(middle + 1, high)
+        return None
 
     def _all_values(
         self, counts: Index, kinds: Index, widths: Floats

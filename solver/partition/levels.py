@@ -11,7 +11,8 @@ from functools import lru_cache
 import numpy as np
 
 from solver.partition.core import ROUNDING
-from solver.partition.few_mixes import FEW, FewMixes, few_mixes
+from solver.partition.few_mixes import FEW, FEW_BLOCKS, MANY, FewMixes, few_mixes
+from solver.partition.halves import Halves
 from solver.partition.menu import Floats, Index
 from solver.recompute.frontier import Frontier
 
@@ -56,6 +57,7 @@ class Levels:
         ]
         self._made: dict[tuple[int, tuple[int, ...]], Level] = {}
         self._few: dict[tuple[tuple[int, ...], int], FewMixes | None] = {}
+        self._halves: dict[tuple[int, ...], Halves | None] = {}
         self._table: tuple[Floats, Floats] | None = None
 
     def at(self, place: int, kinds: tuple[int, ...] | None = None) -> Level:
@@ -71,6 +73,22 @@ class Levels:
         if key not in self._few:
             self._few[key] = few_mixes(counts, self._frontiers, self.entry, most)
         return self._few[key]
+
+    def halves(self, counts: tuple[int, ...]) -> Halves | None:
+        """A run of these counts as two halves; None if one of them has too many mixes."""
+        if counts not in self._halves:
+            kinds = [kind for kind, count in enumerate(counts) for _ in range(count)]
+            several = [kind for kind in kinds if len(self._frontiers[kind].kept) > 1]
+            parts = [several[: (len(several) + 1) // 2], several[(len(several) + 1) // 2 :]]
+            parts[0] += [kind for kind in kinds if len(self._frontiers[kind].kept) <= 1]
+            whole = len(several) in range(2, 2 * FEW_BLOCKS + 1)
+            made = [self.few(self._counted(part), MANY) if whole else None for part in parts]
+            one, other = made
+            self._halves[counts] = None if one is None or other is None else Halves(one, other)
+        return self._halves[counts]
+
+    def _counted(self, kinds: list[int]) -> tuple[int, ...]:
+        return tuple(kinds.count(kind) for kind in range(len(self._frontiers)))
 
     def table(self) -> tuple[Floats, Floats]:
         """All levels side by side: prices (values, prices) and phi (kinds, values, prices).

@@ -60,10 +60,11 @@ class OwnPaths:
     """All families of a schedule.
 
     ``first_weight``: paths that return end with so many gradients of weights of the first stage,
-    beside those that ``Family.weight`` counts there.
+    beside those that ``Family.weight`` counts there. ``micro_batches`` pass each stage.
     """
 
     families: tuple[Family, ...]
+    micro_batches: int
     first_weight: int = 0
 
     def paths(self) -> list[Path]:
@@ -133,7 +134,7 @@ def own_paths(schedule: Schedule, send_seconds: float) -> OwnPaths:
     if schedule.name == "gpipe":
         through = family(1, all_of_them, all_of_them, always, recompute=all_of_them - 1)
         alone = family(0, all_of_them, all_of_them, always, recompute=all_of_them)
-        return OwnPaths((through, alone) if ahead else (through,))
+        return OwnPaths((through, alone) if ahead else (through,), n)
     in_flight = np.minimum(p - stage, n).astype(np.float64)
     rest = n - in_flight + 1
     if schedule.splits_backward:
@@ -148,6 +149,7 @@ def own_paths(schedule: Schedule, send_seconds: float) -> OwnPaths:
                 family(0, all_of_them, all_of_them, always, all_of_them, returns=False),
                 family(1, rest, all_of_them, always, all_of_them, returns=False),
             ),
+            n,
             first_weight=1,
         )
     return OwnPaths(
@@ -156,5 +158,6 @@ def own_paths(schedule: Schedule, send_seconds: float) -> OwnPaths:
             family(1, rest, all_of_them, always, recompute=all_of_them - 1),
             family(1, all_of_them, rest, always, recompute=rest - 1),
             family(2, rest, rest, n - in_flight, recompute=rest - 2),
-        )
+        ),
+        n,
     )

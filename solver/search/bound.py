@@ -3,7 +3,11 @@
 **Work.** However the blocks are cut, some device holds at least the p-th part of the work W
 (forward and backward of one micro-batch through all blocks), and does it for each of n
 micro-batches: T >= n W / p. Where devices differ, every block is counted as on the quickest of
-them. Every micro-batch passes every block and every send once: T >= W + sends.
+them. Every micro-batch passes every block and every send once: T >= W + sends. With one stage per
+device each gathers its weights before and reduces its gradients after; what of that a stage's first
+forward or last backward does not hide is at least 0, so that all of it together is at least what
+all of them together do not hide: p T >= n W + max(0, gathers - hidden) + max(0, reductions -
+hidden).
 
 **Bubble.** Every own-path (``partition/paths.py``) is at most T. A mean of them with weights
 lambda_c over the stages c is so too, and it counts stage s
@@ -26,6 +30,7 @@ T >= 2 W + (n - p - 1) M.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 
 from solver.costs.pipeline import PipelineCosts
@@ -37,11 +42,13 @@ def quick_bound(
     recompute_seconds: tuple[float, ...] = (),
     *,
     splits_backward: bool = False,
+    shared: bool = False,
 ) -> float:
     """Seconds below which no partition and no recompute choice of this layout can come.
 
     ``recompute_seconds``: per kind, what every block of it recomputes at least; empty: nothing.
-    With ``splits_backward`` nobody waits for a micro-batch's gradients of weights.
+    With ``splits_backward`` nobody waits for a micro-batch's gradients of weights. ``shared``:
+    several stages share a device.
     """
     of_kind = list(zip(*(one.blocks for one in costs.different), strict=True))
     per_kind = [min(b.forward_seconds + b.backward_seconds for b in blocks) for blocks in of_kind]
@@ -51,6 +58,8 @@ def quick_bound(
     passes: float = sum(per_kind[kind] for kind in costs.sequence)
     steps: float = sum(updates[kind] for kind in costs.sequence) / devices
     share = costs.micro_batches * passes / devices
+    if not shared:
+        share += _exposed(costs) / devices
     if splits_backward:
         late = [max(block.weight_seconds for block in blocks) for blocks in of_kind]
         passes -= sum(late[kind] for kind in costs.sequence)
@@ -58,15 +67,37 @@ def quick_bound(
     return max(share, once) + steps + costs.fixed_seconds
 
 
+def _exposed(costs: PipelineCosts) -> float:
+    """Gathers and reductions of all stages together that no pass hides, at least."""
+    gathers, reductions = [], []
+    for one in costs.different:
+        hides, hidden = one.gather_overlap, one.gradient_overlap
+        gathers.append([b.gather_seconds - hides * b.forward_seconds for b in one.blocks])
+        reductions.append([b.gradient_seconds - hidden * b.backward_seconds for b in one.blocks])
+    counts = Counter(costs.sequence)
+    exposed = 0.0
+    for parts in (gathers, reductions):
+        least = [min(of_kind) for of_kind in zip(*parts, strict=True)]
+        exposed += max(sum(counts[kind] * seconds for kind, seconds in enumerate(least)), 0.0)
+    return exposed
+
+
 def bubble_bound(costs: PipelineCosts, schedule: str, devices: int, chunks: int) -> float:
     """The bubble's bound; 0 where schedule or devices are such that none is known."""
     if costs.devices or schedule not in OWN_PATHS_KNOWN:
         return 0.0
+    steps = sum(costs.blocks[kind].optimizer_seconds for kind in costs.sequence) / devices
+    return passes_bound(costs, schedule, devices, chunks) + steps
+
+
+def passes_bound(costs: PipelineCosts, schedule: str, devices: int, chunks: int) -> float:
+    """The same of passes and sends alone: it holds however states are sharded over replicas."""
+    if costs.devices:
+        return 0.0
     factor, sends = bubble(schedule, devices, chunks, costs.micro_batches)
     passes = [block.forward_seconds + block.backward_seconds for block in costs.blocks]
-    steps = sum(costs.blocks[kind].optimizer_seconds for kind in costs.sequence) / devices
     work = factor * sum(passes[kind] for kind in costs.sequence) + sends * costs.send_seconds
-    return work + steps + costs.fixed_seconds
+    return work + costs.fixed_seconds
 
 
 OWN_PATHS_KNOWN = frozenset({"1f1b", "gpipe"})

@@ -36,7 +36,7 @@ from solver.partition.solve import PartitionProblem
 from solver.progress import Progress
 from solver.recompute.frontier import Frontier as Choices
 from solver.schedules import Schedule, Work, make_schedule, recomputing_ahead, schedule_kind
-from solver.search.bound import bubble_bound, quick_bound
+from solver.search.bound import bubble_bound, passes_bound, quick_bound
 from solver.search.frontier import SHARED_FIELDS, Frontier
 from solver.search.outcome import Found, Loser, Outcome, Stage
 from solver.search.rough import RoughTotals
@@ -109,9 +109,9 @@ class _End(IntEnum):
 class _Head:
     """A variant of a member that is looked at, and the variants that follow from it.
 
-    ``others`` are numbered. ``lower`` is the least bound at which a regime of it ended; ``open``
-    counts regimes under way. ``gain``: seconds by which no other variant is faster; None: not
-    looked at one by one yet.
+    ``others`` are numbered. ``floor``: none of their plans is below. ``lower`` is the least bound
+    at which a regime of it ended; ``open`` counts regimes under way. ``gain``: seconds by which no
+    other variant is faster; None: not looked at one by one yet.
     """
 
     place: tuple[int, ...]
@@ -277,8 +277,9 @@ class _Search:
     def _enter(self, head: _Head, to: list[_Open] | None = None) -> None:
         layout, costs = head.layout, head.costs
         head.open += 1
-        quick = max(head.floor, _quick_bound(layout, costs))
         shape = (layout.schedule, layout.pipeline_parallel, layout.virtual_stages)
+        head.floor = max(head.floor, passes_bound(costs, *shape))
+        quick = max(head.floor, _quick_bound(layout, costs))
         bound = max(quick, bubble_bound(costs, *shape))
         stage = Stage.WORK if quick >= bound else Stage.BUBBLE
         entry = _Open(bound, head.place, 0, layout, costs, head, stage)
@@ -783,6 +784,7 @@ def _quick_bound(
         layout.pipeline_parallel,
         recompute_seconds,
         splits_backward=Work.WEIGHT in kind.work,
+        shared=layout.virtual_stages > 1 or kind.even,
     )
 
 
