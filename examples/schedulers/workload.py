@@ -7,7 +7,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 CURVES = json.loads((HERE / "curves.json").read_text())
 # By application of the trace: the model that stands for it, and its range of device-hours
-# (Pollux, OSDI 2021, table 1: small 0 to 1, medium 1 to 10, large 10 to 100, extra large above).
+# (the simulator's workload.py draws applications by device-hours of the Philly trace: below 1,
+# below 10, below 100, and the rest below 1000).
 SMALL, MEDIUM = ("llama-3.2-1b", 0.1, 1), ("llama-3.2-3b", 1, 10)
 LARGE, EXTRA_LARGE = ("llama-3.1-8b", 10, 100), ("llama-3.1-70b", 100, 1000)
 MODELS = {

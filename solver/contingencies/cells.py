@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from math import factorial
 
 from solver.layouts.layout import Layout
@@ -82,6 +83,13 @@ class Cells:
         for number in same.values():
             ways //= factorial(number)
         return ways
+
+    def members(self, size: int) -> dict[Key, list[tuple[int, ...]]]:
+        """Every set of so many positions, by its class."""
+        found: dict[Key, list[tuple[int, ...]]] = defaultdict(list)
+        for failed in combinations(range(self.count), size):
+            found[self.key(failed)].append(failed)
+        return found
 
     def onto(self, example: Iterable[int], failed: Iterable[int]) -> dict[int, int]:
         """Positions where those of the example's world stand once rows have changed places.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from math import comb
 
 from solver.capacity.planners import Limits, Planners
 from solver.capacity.sizes import Size
@@ -13,6 +14,7 @@ from solver.contingencies.courses import Courses
 from solver.contingencies.documents import (
     ContingencyAnswer,
     ContingencyRequest,
+    FailureClass,
     PlannedNode,
     RunningNode,
     Template,
@@ -35,6 +37,8 @@ _FREED = (
     "interleaving_group",
 )
 """What a plan on fewer nodes may choose anew; the rest stays as it runs."""
+
+MOST_NODE_SETS = 4000
 
 
 def contingencies(
@@ -79,6 +83,8 @@ def contingencies(
     for failure in found:
         classes.append(courses.of(failure))
         report()
+    if request.each_node_set:
+        classes = _with_members(request, cells, courses, classes)
     samples = float(request.job.training.global_batch_size or 1)
     return ContingencyAnswer(
         id=identity,
@@ -99,6 +105,23 @@ def contingencies(
         seconds=time.monotonic() - started,
         notes=_notes(request, sizes),
     )
+
+
+def _with_members(
+    request: ContingencyRequest, cells: Cells, courses: Courses, classes: Sequence[FailureClass]
+) -> list[FailureClass]:
+    """The classes, each of up to ``most_failed`` nodes with all its node sets."""
+    sets = {
+        key: members
+        for size in range(1, min(request.most_failed, cells.count - 1) + 1)
+        for key, members in cells.members(size).items()
+    }
+    return [
+        found.model_copy(
+            update={"members": courses.members(found, sets.get(cells.key(found.failed), ()))}
+        )
+        for found in classes
+    ]
 
 
 def check(request: ContingencyRequest) -> None:
@@ -127,6 +150,16 @@ def _situation(
             hint="Name the nodes that hold the plan's ranks, in their order.",
         )
     found = failures(cells, [node.leaf for node in named], request.most_failed)
+    if (
+        request.each_node_set
+        and sum(comb(cells.count, size) for size in range(1, request.most_failed + 1))
+        > MOST_NODE_SETS
+    ):
+        raise BadRequest(
+            f"These are more than {MOST_NODE_SETS} node sets to work out one by one.",
+            field="each_node_set",
+            hint="Ask for fewer failed nodes, or for one set of each class.",
+        )
     nodes = [
         PlannedNode(name=node.name, leaf=node.leaf, stages=list(stages), replicas=list(replicas))
         for node, stages, replicas in zip(named, cells.stages, cells.replicas, strict=True)
@@ -154,10 +187,12 @@ def freed(job: PlanRequest) -> PlanRequest:
 
 
 def _notes(request: ContingencyRequest, sizes: Sequence[Size]) -> list[str]:
-    notes = [
-        "What it costs to go somewhere is that of a class's example: its members differ in which "
-        "shards of the optimizer meet, by little. /v1/transitions tells it of any one."
-    ]
+    notes = []
+    if not request.each_node_set:
+        notes.append(
+            "What it costs to go somewhere is that of a class's example: its members differ in "
+            "which shards of the optimizer meet, by little. each_node_set works it out for all."
+        )
     late = [str(size.nodes) for size in sizes if not size.finished]
     if late:
         notes.append(

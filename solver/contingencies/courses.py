@@ -13,6 +13,7 @@ from solver.contingencies.documents import (
     ContingencyRequest,
     Course,
     FailureClass,
+    NodeSet,
     Reduced,
 )
 from solver.contingencies.dropped import without_replicas
@@ -20,6 +21,7 @@ from solver.contingencies.failures import Failure
 from solver.contingencies.lent import Lending
 from solver.contingencies.running import Planned, shared_micro_batches
 from solver.contingencies.ways import Way, Ways
+from solver.transitions.documents import TransitionAnswer
 
 
 class Courses:
@@ -64,6 +66,31 @@ class Courses:
             courses=courses,
             waiting_seconds=waiting.seconds,
         )
+
+    def members(self, found: FailureClass, sets: Sequence[tuple[int, ...]]) -> list[NodeSet]:
+        """What it costs other sets of a class to go where its courses lead."""
+        return [self._member(found, failed) for failed in sets if list(failed) != found.failed]
+
+    def _member(self, found: FailureClass, failed: Sequence[int]) -> NodeSet:
+        onto = self._cells.onto(found.failed, failed)
+        ways = [self._member_way(course, failed, onto) for course in found.courses]
+        return NodeSet(
+            failed=list(failed),
+            transition_seconds=[way.seconds for way in ways],
+            moved_bytes=[way.moved_bytes for way in ways],
+        )
+
+    def _member_way(
+        self, course: Course, failed: Sequence[int], onto: dict[int, int]
+    ) -> TransitionAnswer:
+        plan = self.plans[course.plan]
+        if plan.action is ActionKind.KEEP_WITH_SPARE:
+            return self._ways.with_spares(failed).there
+        if plan.action is ActionKind.REROUTE:
+            return self._ways.rerouted_there(failed)[1]
+        assert plan.layout is not None
+        order = [onto[node] for node in course.order]
+        return self._ways.in_order(failed, plan.layout, plan.stages, order)
 
     def _possible(self, failed: Sequence[int]) -> Iterator[tuple[int, Way]]:
         if len(self._request.spares) >= len(failed):

@@ -54,6 +54,11 @@ class ContingencyRequest(Strict):
     most_failed: Annotated[int, Field(ge=1, le=MOST_FAILED)] = Field(
         default=2, description="Every set of so many failed nodes or fewer is covered by itself."
     )
+    each_node_set: bool = Field(
+        default=False,
+        description="Whether going there is worked out for every node set of up to `most_failed` "
+        "by itself, not for one of each class; takes longer.",
+    )
     horizon_seconds: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] = Field(
         default=3600.0,
         description="For how long a run goes on with fewer nodes; actions are ranked by the work "
@@ -140,6 +145,14 @@ class Course(Answer):
     )
 
 
+class NodeSet(Answer):
+    """What it costs a member of a class to go where its courses lead, in their order."""
+
+    failed: list[int] = Field(description="Positions.")
+    transition_seconds: list[float] = Field(description="Of each course, as for the example.")
+    moved_bytes: list[float] = Field(description="Of each course, between nodes.")
+
+
 class FailureClass(Answer):
     """Node sets that are alike: replicas may change places."""
 
@@ -147,6 +160,10 @@ class FailureClass(Answer):
     failed: list[int] = Field(description="Positions of an example.")
     node_sets: int = Field(description="Sets that are alike.")
     courses: list[Course] = Field(description="Most work done within the horizon first.")
+    members: list[NodeSet] = Field(
+        default_factory=list,
+        description="Its other node sets, where `each_node_set` asks for them.",
+    )
     waiting_seconds: float = Field(
         description="From the replacement of the nodes until the running plan goes on."
     )

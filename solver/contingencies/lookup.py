@@ -13,6 +13,7 @@ from solver.contingencies.documents import (
     Course,
     Covered,
     FailureClass,
+    NodeSet,
     Reduced,
 )
 from solver.contingencies.failures import title
@@ -70,7 +71,9 @@ class Lookup:
             return self._by_what_is_left(list(failed), lost)
         known = FailureClass.model_validate(found)
         onto = self._cells.onto(known.failed, lost)
-        actions = [self._action(course, lost, onto, spares) for course in known.courses]
+        own = next((each for each in known.members if each.failed == lost), None)
+        courses = known.courses if own is None else _of_member(known.courses, own)
+        actions = [self._action(course, lost, onto, spares) for course in courses]
         return Covered(
             failed=list(failed),
             title=known.title,
@@ -137,6 +140,24 @@ class Lookup:
             transition_seconds=self._answer["restart_seconds"] + reading,
             rolls_back=True,
         )
+
+
+def _of_member(courses: Sequence[Course], own: NodeSet) -> list[Course]:
+    """The courses with what it costs this very node set to go there."""
+    return [
+        course.model_copy(
+            update={
+                "transition_seconds": seconds,
+                "moved_bytes": moved,
+                "break_even_seconds": max(
+                    course.break_even_seconds + seconds - course.transition_seconds, 0.0
+                ),
+            }
+        )
+        for course, seconds, moved in zip(
+            courses, own.transition_seconds, own.moved_bytes, strict=True
+        )
+    ]
 
 
 _TOLD = 4

@@ -9,8 +9,9 @@ from solver.contingencies.cells import Cells
 from solver.contingencies.documents import ContingencyRequest
 from solver.plan import LayoutAnswer
 from solver.transitions.documents import PlanOnNodes, TransitionAnswer, TransitionRequest
+from solver.transitions.pairs import Pairs, Situation
 from solver.transitions.state import Stretch, parts_for, union
-from solver.transitions.transition import Pairs, Situation, situation, transition
+from solver.transitions.transition import situation, transition
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,23 @@ class Ways:
         order = [int(name) for name in there.nodes]
         return Way(order, there, transition(back, self._facts, pairs=self._pairs).seconds)
 
+    def in_order(
+        self, failed: Sequence[int], layout: LayoutAnswer, blocks: list[int], order: Sequence[int]
+    ) -> TransitionAnswer:
+        """Another plan on nodes of the given positions, in its rank order."""
+        request = self._asked(self._before, on_nodes(layout, blocks, map(str, order)), failed)
+        return transition(request, self._facts, pairs=self._pairs, in_order=True)
+
     def rerouted(self, failed: Sequence[int]) -> Way:
         """Every device stays; each stage's optimizer is dealt out anew over what is left of it."""
+        left, there = self.rerouted_there(failed)
+        # On the way back every device receives at most what it has now given away.
+        waiting = self.waiting(failed)
+        back = waiting.seconds - (waiting.checkpoint_seconds or 0.0)
+        return Way(left, there, max(back, there.move_seconds + self._request.restart_seconds))
+
+    def rerouted_there(self, failed: Sequence[int]) -> tuple[list[int], TransitionAnswer]:
+        """Its nodes, and the way there."""
         cells = self._cells
         lost = cells.lost_cells(failed)
         left = [
@@ -77,11 +93,7 @@ class Ways:
         after = self._before.model_copy(update={"nodes": [str(node) for node in left]})
         need, parts = self._shares(left, lost)
         request = self._asked(self._before, after, failed)
-        there = transition(request, self._facts, (need, parts), self._pairs)
-        # On the way back every device receives at most what it has now given away.
-        waiting = self.waiting(failed)
-        back = waiting.seconds - (waiting.checkpoint_seconds or 0.0)
-        return Way(left, there, max(back, there.move_seconds + self._request.restart_seconds))
+        return left, transition(request, self._facts, (need, parts), self._pairs)
 
     def _shares(
         self, left: Sequence[int], lost: frozenset[tuple[int, int]]

@@ -8,8 +8,6 @@ in OR-Tools). What is missing comes from the surviving holder that has sent leas
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -21,29 +19,16 @@ from solver.errors import BadRequest
 from solver.question import question
 from solver.request import LayoutRequest, PlanRequest, Precision, Training
 from solver.transitions.documents import Move, PlanOnNodes, TransitionAnswer, TransitionRequest
+from solver.transitions.pairs import PER_PARAMETER, Need, Pair, Pairs, Situation
 from solver.transitions.state import (
     OPTIMIZER_BYTES,
     WEIGHT_BYTES,
     Layers,
-    Shares,
-    Stretch,
     both,
-    common,
-    parts_for,
     without,
 )
 
 Floats = npt.NDArray[np.float64]
-_PER_PARAMETER = (WEIGHT_BYTES, OPTIMIZER_BYTES)
-
-
-@dataclass(frozen=True)
-class Situation:
-    """All that a transition depends on, worked out once for many transitions of a job."""
-
-    layers: Layers
-    devices_per_node: int
-    node_bytes_per_second: float
 
 
 def situation(job: PlanRequest) -> Situation:
@@ -88,96 +73,12 @@ def layers_of(job: PlanRequest) -> Layers:
     return Layers(np.array(sizes))
 
 
-Slots = list[dict[int, tuple[list[Stretch], list[Stretch]]]]
-"""What the nodes of a plan hold, as ``Shares.slots``."""
-
-Need = tuple[Slots, int]
-"""What every node of the new plan is to hold, and the parts of an axis."""
-
-
-@dataclass(frozen=True, eq=False)
-class Pair:
-    """Two layouts: what slots hold under each, and the parameters that stages have in common.
-
-    ``parts``: of an axis. ``shared``: by an old and a new stage, where there are any.
-    """
-
-    have: Slots
-    need: Slots
-    shared: dict[tuple[int, int], float]
-    parts: int
-
-    @cached_property
-    def table(self) -> Floats:
-        """Bytes of every new slot that every old one has; shape (old slots, new slots)."""
-        return np.array([[self.in_common(old, need) for need in self.need] for old in self.have])
-
-    def in_common(
-        self,
-        have: dict[int, tuple[list[Stretch], list[Stretch]]],
-        need: dict[int, tuple[list[Stretch], list[Stretch]]],
-    ) -> float:
-        """Bytes that a node has of what one needs."""
-        total = 0.0
-        for old, held in have.items():
-            for new, wanted in need.items():
-                parameters = self.shared.get((old, new))
-                if parameters:
-                    for kind, size in enumerate(_PER_PARAMETER):
-                        total += parameters * size * common(held[kind], wanted[kind]) / self.parts
-        return total
-
-
-class Pairs:
-    """Pairs of layouts of one job, each reckoned once for many transitions between the two."""
-
-    def __init__(self, facts: Situation) -> None:
-        self._facts = facts
-        self._pairs: dict[tuple[Hashable, Hashable], Pair] = {}
-        self._slots: dict[tuple[Hashable, int], Slots] = {}
-
-    def of(self, before: PlanOnNodes, after: PlanOnNodes) -> Pair:
-        """The pair of two plans' layouts; on which nodes they are does not matter."""
-        key = (_key(before), _key(after))
-        if key not in self._pairs:
-            parts = parts_for(before, after)
-            self._pairs[key] = self._pair(before, after, self._held(after, parts), parts)
-        return self._pairs[key]
-
-    def to(self, before: PlanOnNodes, after: PlanOnNodes, need: Need) -> Pair:
-        """The same where the nodes of ``after`` hold other shares than its layout gives them."""
-        return self._pair(before, after, *need)
-
-    def _pair(self, before: PlanOnNodes, after: PlanOnNodes, need: Slots, parts: int) -> Pair:
-        layers = self._facts.layers
-        sizes = layers.parameters
-        shared = {
-            (a, b): float(sizes[max(one.start, two.start) : min(one.stop, two.stop)].sum())
-            for a, one in enumerate(layers.of_stages(before, "before"))
-            for b, two in enumerate(layers.of_stages(after, "after"))
-            if max(one.start, two.start) < min(one.stop, two.stop)
-        }
-        return Pair(self._held(before, parts), need, shared, parts)
-
-    def _held(self, plan: PlanOnNodes, parts: int) -> Slots:
-        key = (_key(plan), parts)
-        if key not in self._slots:
-            self._slots[key] = Shares(plan, self._facts.devices_per_node, parts).slots
-        return self._slots[key]
-
-
-def _key(plan: PlanOnNodes) -> Hashable:
-    """A plan's layout without its nodes."""
-    stages = None if plan.stages is None else tuple(plan.stages)
-    sizes = (plan.tensor_parallel, plan.context_parallel, plan.data_parallel, plan.zero_stage)
-    return (*sizes, plan.pipeline_parallel, plan.virtual_stages, stages)
-
-
 def transition(
     request: TransitionRequest,
     known: Situation | None = None,
     need: Need | None = None,
     pairs: Pairs | None = None,
+    in_order: bool = False,
 ) -> TransitionAnswer:
     """The transition of least moved bytes.
 
@@ -187,6 +88,7 @@ def transition(
         need: Where the nodes of ``after`` keep their places but hold other shares than its layout
             gives them: those.
         pairs: Those of the same situation, to be shared with other transitions.
+        in_order: The nodes of ``after`` are given in its rank order, as many as it needs.
 
     Raises:
         BadRequest: Too few nodes are named for a layout, or stages do not fit the model.
@@ -199,7 +101,7 @@ def transition(
         return held.answer(list(range(len(need[0]))))
     _check(request.after, facts, "after")
     held = _Held(request, facts, pairs.of(request.before, request.after))
-    return held.answer(held.assigned())
+    return held.answer(list(range(len(request.after.nodes))) if in_order else held.assigned())
 
 
 MOST_SHARES = 2**20
@@ -338,7 +240,7 @@ class _Held:
             for (old, new), parameters in self._pair.shared.items():
                 if new not in need:
                     continue
-                for kind, size in enumerate(_PER_PARAMETER):
+                for kind, size in enumerate(PER_PARAMETER):
                     missing = need[new][kind]
                     if old in own:
                         missing = without(missing, own[old][kind])

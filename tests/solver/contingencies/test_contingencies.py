@@ -22,9 +22,13 @@ from solver.contingencies.documents import (
 from solver.contingencies.failures import failures
 from solver.contingencies.lookup import Lookup
 from solver.contingencies.running import decided, shared_micro_batches
+from solver.contingencies.ways import on_nodes
 from solver.errors import BadRequest
 from solver.layouts import Layout
+from solver.plan import LayoutAnswer
 from solver.request import PlanRequest
+from solver.transitions.documents import TransitionRequest
+from solver.transitions.transition import situation, transition
 
 JOB: dict[str, Any] = {
     "model": {"name": "llama-3.2-1b"},
@@ -142,6 +146,32 @@ def test_a_failed_node_set_is_read_in_milliseconds() -> None:
     for failed in itertools.combinations("abcdef", 2):
         lookup.covered(failed)
     assert (time.perf_counter() - started) / 15 < 0.01
+
+
+def test_every_node_set_is_told_its_own_way_where_that_is_asked_for() -> None:
+    found = contingencies(asked(each_node_set=True), processes=1)
+    lookup = Lookup.of(found)
+    facts = situation(found_job := decided(PlanRequest.model_validate(JOB)))
+    differ = 0
+    for failed in itertools.combinations("abcdef", 2):
+        example = Lookup.of(answered()).covered(failed)
+        for action, usual in zip(lookup.covered(failed).actions, example.actions, strict=True):
+            assert action.nodes == usual.nodes
+            differ += action.moved_bytes != usual.moved_bytes
+            if action.plan.action is not ActionKind.DROP_REPLICA:
+                continue
+            assert action.plan.layout is not None
+            layout = LayoutAnswer.model_validate(decided(found_job).layout.model_dump())
+            request = TransitionRequest(
+                job=found_job,
+                before=on_nodes(layout, answered().plans[0].stages, "abcdef"),
+                after=on_nodes(action.plan.layout, action.plan.stages, action.nodes),
+                lost=list(failed),
+            )
+            told = transition(request, facts, in_order=True)
+            assert action.moved_bytes == pytest.approx(told.moved_bytes)
+            assert action.transition_seconds == pytest.approx(told.seconds)
+    assert differ
 
 
 def test_acting_pays_from_the_break_even_on() -> None:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from solver.errors import BadRequest
 from solver.transitions.documents import TransitionRequest
+from solver.transitions.pairs import Pairs
 from solver.transitions.state import both, common, union, without
-from solver.transitions.transition import Pairs, _Held, layers_of, situation, transition
+from solver.transitions.transition import _Held, layers_of, situation, transition
 
 JOB: dict[str, Any] = {
     "model": {"name": "llama-3.2-1b"},
