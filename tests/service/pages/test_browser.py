@@ -467,6 +467,13 @@ PAGES = {
 }
 
 
+OVERLAPPING = """[...document.querySelectorAll("table th, table td")]
+  .filter((cell) => cell.scrollWidth > cell.clientWidth + 1 && cell.clientWidth > 0
+    && getComputedStyle(cell).overflowX === "visible")
+  .map((cell) => cell.textContent.trim())"""
+"""Cells of tables whose words run into their neighbours."""
+
+
 @pytest.fixture(scope="module")
 def known(plan_ids: list[str], kept: dict[str, str], batch: str) -> dict[str, str]:
     """What stands in the addresses of pages."""
@@ -490,6 +497,7 @@ def test_a_page_is_accessible_and_fits_a_phone(
     for width in (360, 768):
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(OVERLAPPING) == []
     page.set_viewport_size({"width": 1280, "height": 800})
     page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
     page.evaluate(AXE)
