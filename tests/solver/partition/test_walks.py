@@ -81,7 +81,7 @@ class Deep:
 
 
 @given(seed=st.integers(0, 10**6), above=st.sampled_from([1e-9, 1e-3, 0.05, 0.5]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_a_limit_above_the_best_plan_leaves_a_plan(seed: int, above: float) -> None:
     deep = Deep(seed)
     best = deep.makespans(deep.plans()).min()
