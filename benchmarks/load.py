@@ -265,7 +265,7 @@ def long_queue(database_url: str, get: bytes) -> None:
 def watch(service: Service, request: bytes, minutes: float) -> None:
     """Memory over a long run of reads and new requests."""
     until = time.monotonic() + minutes * 60
-    number = 10_000
+    number = 100
     while time.monotonic() < until:
         asyncio.run(measure(service, request, 8, seconds=20.0))
         with Client(service.url) as client:

@@ -66,10 +66,10 @@ def schedule_graph(schedule: Schedule) -> ScheduleGraph:
     Raises:
         SolverFailed: If the order deadlocks (a schedule with a bug, never a request).
     """
-    return _graph(ByKey(schedule))
+    tasks = len(schedule.work) * schedule.stages * schedule.passes
+    return (_large_graph if tasks > _LARGE else _small_graph)(ByKey(schedule))
 
 
-@lru_cache(maxsize=64)
 def _graph(keyed: ByKey) -> ScheduleGraph:
     schedule = keyed.schedule
     stages, passes = schedule.stages, schedule.passes
@@ -115,6 +115,12 @@ def _graph(keyed: ByKey) -> ScheduleGraph:
         levels=tuple((int(low), int(high)) for low, high in itertools.pairwise(bounds)),
         last_of_stage=place[last_of_stage],
     )
+
+
+_LARGE = 1 << 13
+"""Tasks; a graph takes about a hundred bytes for each, so few of the large ones are remembered."""
+_small_graph = lru_cache(maxsize=64)(_graph)
+_large_graph = lru_cache(maxsize=8)(_graph)
 
 
 def _check_turns(schedule: Schedule, turn: Index) -> None:
