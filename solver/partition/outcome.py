@@ -57,6 +57,9 @@ NOT_ADMITTED = Infeasible(0, math.inf, math.inf)
 
 @dataclass(frozen=True)
 class Dominated:
-    """The layout was given up: nothing in it is faster than the cutoff."""
+    """The layout was given up: no plan faster than the cutoff was found.
+
+    ``lower_bound`` is proved of all its plans; below the cutoff, a faster one may be left.
+    """
 
     lower_bound: float

@@ -162,7 +162,8 @@ class SharedProblem:
         lower = max(root, min(proved, makespan))
         if plan is None:
             missing = self._shortfall(deadline)
-            return missing if missing.missing_bytes > 0 else Dominated(max(lower, cutoff))
+            proved_all = lower + self._costs.fixed_seconds
+            return missing if missing.missing_bytes > 0 else Dominated(proved_all)
         lower += self._costs.fixed_seconds
         if lower >= cutoff:
             return Dominated(lower)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ import pytest
 from benchmarks.gpt_3 import gpt_3
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.free_menu import FreeMenu
-from solver.partition.outcome import Infeasible, Partition
+from solver.partition.outcome import Dominated, Infeasible, Partition
 from solver.partition.shared import SharedProblem
 from solver.recompute import frontier
 from solver.schedules import make_schedule
@@ -49,6 +50,20 @@ def test_a_byte_of_memory_is_refused_with_what_is_missing() -> None:
     less = replace(costs, capacity_bytes=found.needed_bytes * 0.99)
     assert isinstance(SharedProblem(less, menu_of(less), schedule).solve(), Infeasible)
     assert found.missing_bytes == pytest.approx(found.needed_bytes - 1.0)
+
+
+def test_a_search_that_finds_no_plan_claims_no_more_than_it_proved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    costs, schedule = gpt_3(24, 8, 1e12), make_schedule("1f1b", 2, 8, 2)
+    best = SharedProblem(costs, menu_of(costs), schedule).solve()
+    assert isinstance(best, Partition)
+    monkeypatch.setattr(SharedProblem, "_improve", lambda *_: None)
+    monkeypatch.setattr(SharedProblem, "_splits_are_few", lambda *_: False)
+    for cutoff in (math.inf, best.makespan * 1.5):
+        found = SharedProblem(costs, menu_of(costs), schedule).solve(cutoff=cutoff)
+        assert isinstance(found, Dominated)
+        assert 0 < found.lower_bound <= best.makespan
 
 
 def menu_of(costs: PipelineCosts) -> FreeMenu:
