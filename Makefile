@@ -8,6 +8,9 @@ EXAMPLE ?= examples/llama-3.1-70b-h100x64.json
 BIN = $(VENV)/bin
 CODE = solver service migrations tests benchmarks docs
 
+# Services and commands start again and again; compiled modules are kept between their starts.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: run plan test screenshots check lint types benchmark accuracy calibrate load constraints clean help pytorch frameworks
 
@@ -19,10 +22,10 @@ plan: $(VENV)/.installed ## Plan an example on the command line
 	@$(BIN)/stagecut plan $(EXAMPLE)
 
 test: lint types ## Run every check and every test
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 3 --dist worksteal
 
 check: lint types ## Run the checks and the fast tests, within a minute
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 3 --dist worksteal -m "not slow"
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check $(CODE)

@@ -45,7 +45,7 @@ from service.version import VERSION
 from solver.calibrate.measured import RunsToFit
 from solver.capacity.documents import CapacityAnswer, CapacityRequest
 from solver.checkpoints.documents import CheckpointAdvice, CheckpointTerms
-from solver.contingencies.documents import ContingencyAnswer, ContingencyRequest, Covered
+from solver.contingencies.documents import ContingencyAnswer, ContingencyRequest, Covered, NodeSet
 from solver.contingencies.lookup import Lookup
 from solver.expected.documents import ExpectedAnswer, ObservationAnswer, Observations
 from solver.identity import SOLVER_VERSION
@@ -215,6 +215,15 @@ def _covered(contingency: Any) -> Iterator[tuple[type[BaseModel], Any]]:
     """What is read for one failed node, by itself and by what is left."""
     answer = ContingencyAnswer.model_validate(contingency)
     yield Covered, Lookup.of(answer).covered([answer.nodes[0].name]).model_dump(mode="json")
+    courses = answer.classes[0].courses
+    yield (
+        NodeSet,
+        {
+            "failed": answer.classes[0].failed,
+            "transition_seconds": [course.transition_seconds for course in courses],
+            "moved_bytes": [course.moved_bytes for course in courses],
+        },
+    )
 
 
 def _summary(plan: Mapping[str, Any]) -> dict[str, Any]:

@@ -187,7 +187,7 @@ def test_make_run_plans_the_example_and_stays_up(tmp_path: Path) -> None:
         service.wait(15)
     text = "".join(said)
     assert "One iteration takes" in text
-    assert re.search(r"^Service +http://127.0.0.1:\d+$", text, re.MULTILINE)
+    assert re.search(r"^Pages +http://127.0.0.1:\d+$", text, re.MULTILINE)
     assert re.search(r"^API page +http://127.0.0.1:\d+/docs$", text, re.MULTILINE)
 
 
