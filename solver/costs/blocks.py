@@ -1,27 +1,22 @@
-"""The blocks of a decoder model under one layout: embedding, layer (or its halves), head."""
+"""The blocks of a decoder model as drafts: embedding, layer (or its halves), head."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from solver.cluster.collectives import all_reduce
 from solver.costs.attention import attention_branch, attention_half
+from solver.costs.drafts import Draft
 from solver.costs.feed_forward import feed_forward_branch, feed_forward_half
 from solver.costs.graph import ELEMENT, Graph
 from solver.costs.machine import Machine
 from solver.costs.modules import selective_modules
-from solver.costs.overheads import (
-    host_bound,
-    largest_gradients,
-    sharded_weights,
-    stage_boundary,
-)
-from solver.costs.pipeline import Block, States
+from solver.costs.overheads import host_bound, largest_gradients
 from solver.costs.sharding import Sharding
 from solver.costs.shares import layer_share
-from solver.costs.states import Parameters, states, step_bytes, update_bytes, upkeep
+from solver.costs.states import Parameters
 from solver.costs.weight_gradients import with_weight_gradients
-from solver.request import AttentionKernel, Precision, Training
+from solver.request import AttentionKernel, Training
 from solver.workload.architecture import (
     Architecture,
     Layer,
@@ -32,22 +27,19 @@ from solver.workload.implementation import DEFAULT_IMPLEMENTATION, Implementatio
 
 @dataclass(frozen=True)
 class Builder:
-    """Makes the blocks of one architecture under one layout.
+    """Drafts the blocks of one architecture; replicas of ``shard`` do not matter.
 
-    ``boundary_seconds``: the share of one layer in what sends between stages keep from computing.
-    ``software``: the generation that runs them.
+    ``piped``: whether there is more than one stage.
     """
 
     architecture: Architecture
     training: Training
     shard: Sharding
     machine: Machine
-    pipeline_parallel: int
-    boundary_seconds: float
+    piped: bool
     implementation: Implementation = DEFAULT_IMPLEMENTATION
-    software: str = ""
 
-    def layer(self, name: str, layer: Layer) -> Block:
+    def layer(self, name: str, layer: Layer) -> Draft:
         """A whole transformer layer."""
         graph = self._graph()
         flash = self.training.attention is AttentionKernel.FLASH
@@ -61,7 +53,7 @@ class Builder:
             name, graph, layer_share(layer, self.shard, self.architecture.hidden_size, True, True)
         )
 
-    def halves(self, name: str, layer: Layer) -> tuple[Block, Block]:
+    def halves(self, name: str, layer: Layer) -> tuple[Draft, Draft]:
         """The attention half and the MLP half of a layer as blocks of their own."""
         flash = self.training.attention is AttentionKernel.FLASH
         first, second = self._graph(), self._graph()
@@ -80,7 +72,7 @@ class Builder:
             ),
         )
 
-    def embedding(self) -> Block:
+    def embedding(self) -> Draft:
         """Token (and learned position) embedding; its input is the token ids, 8 bytes each.
 
         Each tensor-parallel rank looks up its slice of the vocabulary, and the partial rows are
@@ -112,7 +104,7 @@ class Builder:
             checkpointable=False,
         )
 
-    def head(self) -> Block:
+    def head(self) -> Draft:
         """Final norm, logits and cross entropy, split over the vocabulary.
 
         The loss works on fp32 logits and keeps their softmax: 4 s b h / t (1 + v / h) bytes with
@@ -124,7 +116,7 @@ class Builder:
         """
         graph, shard = self._graph(), self.shard
         self._loss(graph, graph.norm("final_norm", "x"))
-        tied = self.architecture.tied_embeddings and self.pipeline_parallel == 1
+        tied = self.architecture.tied_embeddings and not self.piped
         table = 0.0 if tied else self._table_parameters()
         return self._finish(
             "head",
@@ -135,7 +127,7 @@ class Builder:
             deferred=ELEMENT * (self._logits() + shard.tokens * graph.hidden),
         )
 
-    def prediction(self, layer: Layer) -> Block:
+    def prediction(self, layer: Layer) -> Draft:
         """A multi-token-prediction module: it predicts one token further.
 
         Norms of the hidden state and of the next token's embedding, a projection of both together,
@@ -165,7 +157,7 @@ class Builder:
         output = feed_forward_half(graph, layer, attended)
         self._loss(graph, graph.norm("prediction_norm", output))
         own = layer_share(layer, self.shard, self.architecture.hidden_size, True, True)
-        table = self._table_parameters() if self.pipeline_parallel > 1 else 0.0
+        table = self._table_parameters() if self.piped else 0.0
         projection = 2 * hidden * hidden / shard.tensor.size
         return self._finish(
             "prediction",
@@ -241,16 +233,6 @@ class Builder:
     def _norm_width(self) -> float:
         return 2.0 * self.architecture.hidden_size
 
-    def _states(self, parameters: Parameters) -> States:
-        """The block's states, with the 16-bit gradient that some software holds beside the fp32 one
-        that it is added to (DeepSpeed, runtime/bf16_optimizer.py).
-        """
-        held = states(parameters, self.training, self.shard, self.implementation)
-        twice = self.machine.calibration.software.second_gradient
-        if twice and self.training.precision is Precision.BF16:
-            return replace(held, gradients=held.gradients + ELEMENT * parameters.total)
-        return held
-
     def _finish(
         self,
         name: str,
@@ -260,32 +242,23 @@ class Builder:
         working: float | None = None,
         checkpointable: bool = True,
         deferred: float = 0.0,
-    ) -> Block:
-        """Close a block: host-bound times, moving weights and boundaries, states and memory."""
+    ) -> Draft:
+        """Close a draft: host-bound times, gradients of weights, and memory."""
         ops = host_bound(graph.ops, self.machine.calibration.software)
         x_bytes = self.boundary_bytes() if input_bytes is None else input_bytes
         ops = with_weight_gradients(ops, x_bytes)
-        moved, held = sharded_weights(graph, ops, parameters.total)
         if working is None:
             working = largest_gradients(ops) + self.boundary_bytes()
-        boundary = stage_boundary(self.boundary_seconds) if checkpointable else ()
-        up = upkeep(parameters, self.training, self.shard, self.machine)
-        return Block(
+        return Draft(
             name=name,
-            ops=(*ops, *moved, *boundary),
+            ops=ops,
+            parameters=parameters,
             input_bytes=x_bytes,
-            states=self._states(parameters),
-            working_bytes=working + held,
-            gradient_seconds=up.gradient_seconds,
-            gather_seconds=up.gather_seconds,
-            optimizer_seconds=up.optimizer_seconds,
+            working_bytes=working,
             checkpointable=checkpointable,
             rerun_seconds=sum(op.forward_seconds for op in ops),
             modules=selective_modules(ops) if checkpointable else (),
-            step_bytes=step_bytes(parameters, self.training, self.shard, self.implementation),
-            update_bytes=update_bytes(parameters, self.training, self.shard, self.software),
             deferred_bytes=deferred if self.implementation.deferred_head_passes else 0.0,
-            deferred_passes=self.implementation.deferred_head_passes,
         )
 
 

@@ -15,8 +15,9 @@ from solver.cluster.cluster import Cluster
 from solver.cluster.collectives import Group, Links, all_gather, all_reduce, send
 from solver.costs.blocks import Builder
 from solver.costs.calibration import Calibration, Efficiencies, calibration, software_of
+from solver.costs.drafts import Completion, Draft
 from solver.costs.machine import Machine
-from solver.costs.pipeline import Block, Overlapping, PipelineCosts, Work
+from solver.costs.pipeline import Overlapping, PipelineCosts, Work
 from solver.costs.reserve import reserved_bytes
 from solver.costs.sharding import Sharding, sharding
 from solver.costs.workspaces import on_device, workspace_bytes
@@ -65,19 +66,27 @@ def pipeline_costs(
     boundary = 2.0 * shard.row_tokens * architecture.hidden_size
     send_seconds = _send_seconds(boundary, shard, machine, layout)
     stages_per_layer = layout.pipeline_parallel * layout.virtual_stages / architecture.num_layers
-    blocks, sequence = _blocks(
-        architecture,
-        _block_terms(training),
+    boundary_seconds = generation.send_occupancy * send_seconds * stages_per_layer
+    completion = Completion(
+        training,
         shard,
         machine,
-        layout.pipeline_parallel,
-        generation.send_occupancy * send_seconds * stages_per_layer,
-        granularity,
+        architecture.hidden_size,
+        boundary_seconds / 2 if granularity == "half" else boundary_seconds,
         implementation,
         software,
     )
+    drafts, sequence = _drafts(
+        architecture,
+        _block_terms(training),
+        shard.of_passes,
+        machine,
+        layout.pipeline_parallel > 1,
+        granularity,
+        implementation,
+    )
     return PipelineCosts(
-        blocks=blocks,
+        blocks=tuple(map(completion.block, drafts)),
         sequence=sequence,
         micro_batches=layout.micro_batches(training.global_batch_size or 1),
         capacity_bytes=cluster.memory_bytes,
@@ -196,30 +205,17 @@ def _block_terms(training: Training) -> Training:
 
 
 @lru_cache(maxsize=1024)
-def _blocks(
+def _drafts(
     architecture: Architecture,
     training: Training,
     shard: Sharding,
     machine: Machine,
-    pipeline_parallel: int,
-    boundary_seconds: float,
+    piped: bool,
     granularity: Granularity,
     implementation: Implementation,
-    software: str,
-) -> tuple[tuple[Block, ...], tuple[int, ...]]:
+) -> tuple[tuple[Draft, ...], tuple[int, ...]]:
     """The block kinds and the sequence that indexes them."""
-    if granularity == "half":
-        boundary_seconds /= 2
-    builder = Builder(
-        architecture,
-        training,
-        shard,
-        machine,
-        pipeline_parallel,
-        boundary_seconds,
-        implementation,
-        software,
-    )
+    builder = Builder(architecture, training, shard, machine, piped, implementation)
     blocks = [builder.embedding()]
     sequence = [0]
     kinds: dict[Layer, tuple[int, ...]] = {}
@@ -241,7 +237,7 @@ def _blocks(
 
 def _layer_blocks(
     builder: Builder, name: str, layer: Layer, granularity: Granularity
-) -> tuple[Block, ...]:
+) -> tuple[Draft, ...]:
     if granularity == "half" and not layer.parallel_residual:
         return builder.halves(name, layer)
     return (builder.layer(name, layer),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 
 from solver.cluster.collectives import all_gather, all_reduce, reduce_scatter
 from solver.costs.calibration import SoftwareEfficiency
@@ -77,6 +78,7 @@ def sharded_weights(
     return (moved,), held
 
 
+@lru_cache(maxsize=1024)
 def stage_boundary(seconds: float) -> tuple[Op, ...]:
     """One layer's share of the sends and receives that keep its stage from computing.
 

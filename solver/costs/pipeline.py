@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 
 class OpKind(StrEnum):
@@ -157,12 +158,12 @@ class Block:
     deferred_bytes: float = 0.0
     deferred_passes: int = 0
 
-    @property
+    @cached_property
     def forward_seconds(self) -> float:
         """Forward time of one micro-batch."""
         return sum(op.forward_seconds for op in self.ops)
 
-    @property
+    @cached_property
     def backward_seconds(self) -> float:
         """Backward time of one micro-batch, recompute apart."""
         return sum(op.backward_seconds for op in self.ops)

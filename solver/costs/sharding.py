@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from solver.cluster.collectives import Group
 from solver.layouts.layout import Layout
@@ -37,6 +37,19 @@ class Sharding:
     zero_stage: int
     send_crosses_nodes: bool
     state_copies: int = 1
+
+    @property
+    def of_passes(self) -> Sharding:
+        """What passes of a micro-batch through a block depend on: replicas and stages left out."""
+        one = Group(1, 1)
+        return replace(
+            self,
+            data=one,
+            expert_data=one,
+            zero_stage=0,
+            send_crosses_nodes=False,
+            state_copies=1,
+        )
 
     @property
     def runs_sharded(self) -> bool:

@@ -11,6 +11,7 @@ stream for compute beside expert exchange has a workspace of its own.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from solver.cluster.device import Device
 from solver.costs.sharding import Sharding
@@ -30,6 +31,7 @@ _ENGINE_STREAMS = 4
 _THREADS = 2
 
 
+@lru_cache(maxsize=256)
 def on_device(implementation: Implementation, device: Device) -> Implementation:
     """The implementation with what it leaves to the device decided.
 

@@ -177,7 +177,7 @@ class PartitionProblem:
         if self._is_deep(candidates):
             most = SMALL
             bound, candidates = self._walk(candidates, relative_gap)
-            if bound >= self._best.makespan * (1 - relative_gap):
+            if bound >= min(self._best.makespan * (1 - relative_gap), self._cutoff):
                 return bound
         else:
             self._best.try_first(candidates, self._bounds_of(candidates))
@@ -299,7 +299,8 @@ class PartitionProblem:
         """Halve the distance between bound and best plan by what walks leave below a limit.
 
         What walks leave below a limit within the asked gap of the best plan is all that matters:
-        other plans are no faster than that limit (``_pruned_at``).
+        other plans are no faster than that limit (``_pruned_at``). Where another layout's plan sets
+        the limit, it is first asked whether anything is below that.
 
         Returns:
             A bound, and the runs of which plans below the best one are made.
@@ -307,14 +308,17 @@ class PartitionProblem:
         walks = Walks(candidates, self._schedule, self._costs.send_seconds)
         low, high = float(self._bounds_of(candidates).min()), self._limit()
         left, pruned_at = candidates.alive, math.inf
-        while low < self._limit() * (1 - relative_gap) and time.monotonic() < self._deadline:
-            if low >= high * (1 - relative_gap / FINER):
+        lost = math.isfinite(self._cutoff)
+        while time.monotonic() < self._deadline:
+            near, finer = (0.0, 0.0) if lost else (relative_gap, relative_gap / FINER)
+            if low >= min(self._limit() * (1 - near), high * (1 - finer)):
                 break
-            middle = min((low + high) / 2, low * (1 + WIDEST))
+            middle = min(high if lost else (low + high) / 2, low * (1 + WIDEST))
             plan = walks.below(middle)
             if not plan:
                 low = middle
                 continue
+            lost = False
             self._best.offer([plan])
             high = min(middle, self._limit())
             if middle >= self._limit() * (1 - relative_gap):

@@ -17,12 +17,15 @@ NEVER = 1e200
 class Step:
     """The runs of a stage that hold alike many blocks: from the cuts ``start`` to those ``stop``.
 
-    ``start`` and ``stop`` are slices of the windows of cuts; the times have shape (cuts,).
+    ``start`` and ``stop`` are slices of the windows of cuts; the times have shape (cuts,). ``led``
+    are the times with what begins and ends every path that comes down to the stage: on the first
+    one its gather and its reduction, on others nothing.
     """
 
     start: slice
     stop: slice
     times: Floats
+    led: Floats
     forward: Floats
     backward: Floats
     fixed: Floats
@@ -35,6 +38,7 @@ class Step:
             start=slice(self.start.start + low, self.start.start + high),
             stop=slice(self.stop.start + low, self.stop.start + high),
             times=np.where(gone, NEVER, self.times)[low:high],
+            led=np.where(gone, NEVER, self.led)[low:high],
             forward=self.forward[low:high],
             backward=self.backward[low:high],
             fixed=self.fixed[low:high],
@@ -44,9 +48,8 @@ class Step:
 def steps_of(candidates: Candidates) -> list[list[Step]]:
     """The steps of every stage, of the runs that are alive."""
     alive = candidates.alive
-    first = candidates.alive[0]
-    ends = np.broadcast_to(candidates.before_first, alive.shape)[0][first].min(initial=NEVER)
-    ends += np.broadcast_to(candidates.after_last, alive.shape)[0][first].min(initial=NEVER)
+    ends = np.broadcast_to(candidates.before_first, alive.shape)[0]
+    ends = ends + np.broadcast_to(candidates.after_last, alive.shape)[0]
     made = []
     for stage, here in enumerate(alive):
         row = []
@@ -67,14 +70,16 @@ def steps_of(candidates: Candidates) -> list[list[Step]]:
             )
             backward = np.where(there[low:high], backward, 0.0)
             start = begin + low
+            times = forward + backward + dead
             row.append(
                 Step(
                     start=slice(start, start + high - low),
                     stop=slice(start + shift, start + shift + high - low),
-                    times=forward + backward + dead,
+                    times=times,
+                    led=times if stage else times + ends.diagonal(shift)[low:high],
                     forward=forward,
                     backward=backward,
-                    fixed=step + ends,
+                    fixed=step,
                 )
             )
         made.append(row)

@@ -80,7 +80,7 @@ class Walks:
         for stage, steps in enumerate(self._steps):
             for step in steps:
                 into = before[stage + 1, step.stop]
-                np.minimum(into, before[stage, step.start] + step.times, out=into)
+                np.minimum(into, before[stage, step.start] + step.led, out=into)
         slow = np.full((2, *before.shape), NEVER)
         slow[:, 0, 0] = 0.0
         for stage, steps in enumerate(self._steps):
@@ -148,7 +148,7 @@ class Walks:
             for step in steps:
                 down, up = self._behind(stage, step, first, last)
                 times = step.times[:, None]
-                total = before[step.start] + times
+                total = before[step.start] + step.led[:, None]
                 inside = interval[step.start] + times
                 value = inside * share
                 value += total
@@ -210,7 +210,8 @@ class Walks:
                 value = found[3] * (share + 1.0)
                 value += found[2]
                 value += sends
-                value += (self._before[stage, step.start] + step.fixed)[:, None]
+                led = step.led - step.times if stage == 0 else 0.0
+                value += (self._before[stage, step.start] + led + step.fixed)[:, None]
                 lost = value >= limit
                 if lost.all():
                     continue
@@ -244,7 +245,7 @@ class Walks:
                 if not 0 <= at < len(step.times):
                     continue
                 start = step.start.start + at
-                row = before[start] + step.times[at]
+                row = before[start] + step.led[at]
                 choices = [length - 1] if length else range(len(row))
                 best = min(
                     best,

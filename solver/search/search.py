@@ -8,9 +8,10 @@ What was given up, and at which bound, is the proof.
 
 Two kinds of layouts are treated apart. *Variants* of a layout, which shard states over fewer
 replicas, can be faster only by what communication of states the first variant shows; unless that
-could make one the best they are not looked at. Layouts *whose stages share devices* have weak
-bounds, so where there are many only some are tried, chosen by an estimate before all others; the
-rest stays in the proof with its bound, and so in the gap.
+could make one the best they are not looked at. Where that is much, all variants are bounded at once
+(``envelope.py``), and halved as long as they might be better. Layouts *whose stages share devices*
+have weak bounds, so where there are many only some are tried, chosen by an estimate before all
+others; the rest stays in the proof with its bound, and so in the gap.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from solver.progress import Progress
 from solver.recompute.frontier import Frontier as Choices
 from solver.schedules import Schedule, Work, make_schedule, recomputing_ahead, schedule_kind
 from solver.search.bound import bubble_bound, passes_bound, quick_bound
+from solver.search.envelope import Variant, envelope, enveloped, halves, leaders
 from solver.search.frontier import SHARED_FIELDS, Frontier
 from solver.search.outcome import Found, Loser, Outcome, Stage
 from solver.search.rough import RoughTotals
@@ -53,6 +55,10 @@ many of all a better one."""
 
 MOST_PLANS = 200
 """Plans that are compared to make such a layout's plan better."""
+
+WORTH, LIKELY = 0.01, 2.0
+"""Variants are bounded at once where they might gain this share of the bound, and plans are likely
+to be within that multiple of it."""
 
 TURN = 0.1
 """Of the time limit, what one layout gets before all others have had their turn."""
@@ -111,7 +117,9 @@ class _Head:
 
     ``others`` are numbered. ``floor``: none of their plans is below. ``lower`` is the least bound
     at which a regime of it ended; ``open`` counts regimes under way. ``gain``: seconds by which no
-    other variant is faster; None: not looked at one by one yet.
+    other variant is faster; None: not looked at one by one yet. ``together``: the variants whose
+    envelope ``costs`` is, ``layout`` and ``others`` among them; they are halved before any plan is
+    made.
     """
 
     place: tuple[int, ...]
@@ -123,6 +131,7 @@ class _Head:
     lower: float = math.inf
     open: int = 0
     gain: float | None = None
+    together: tuple[Variant, ...] = ()
 
 
 @dataclass(order=True)
@@ -271,8 +280,47 @@ class _Search:
                 leading.others += tuple(variants)
                 continue
             heads.append(_Head((*place, number, at), first, tuple(others), bound, costs))
-            self._enter(heads[-1])
-        self._heads += heads
+        for head in heads:
+            together = self._together(head)
+            if together:
+                self._enter_half(head.place[:-1], together, bound)
+            else:
+                self._heads.append(head)
+                self._enter(head)
+
+    def _together(self, head: _Head) -> list[Variant]:
+        """All variants of a head, where it pays to bound them at once; else none."""
+        alone = head.layout.virtual_stages == 1
+        longest = min(self._best, LIKELY * head.floor) if alone else math.inf
+        surpassed = gain(head.costs, longest=longest)
+        if not head.others or head.costs.devices or surpassed < WORTH * head.floor:
+            return []
+        if len(self._regimes_of(head.layout, head.costs)) != 1:
+            return []
+        own = Variant(head.place[-1], head.layout, head.costs)
+        others = [Variant(at, layout, self._costs_of(layout)) for at, layout in head.others]
+        found = leaders([own, *others])
+        return found if enveloped(found) else []
+
+    def _enter_half(
+        self, place: tuple[int, ...], variants: Sequence[Variant], floor: float
+    ) -> None:
+        """Enter variants by their envelope, or the only one as it is."""
+        first, *rest = variants
+        others = first.followers
+        for one in rest:
+            others += ((one.number, one.layout), *one.followers)
+        costs = envelope(variants) if rest else first.costs
+        head = _Head((*place, first.number), first.layout, others, floor, costs, gain=0.0)
+        head.together = tuple(variants) if rest else ()
+        self._heads.append(head)
+        self._enter(head)
+
+    def _halve(self, entry: _Open) -> None:
+        """Bound the variants of an envelope more tightly."""
+        self._heads.remove(entry.head)
+        for half in halves(entry.head.together):
+            self._enter_half(entry.place[:-1], half, entry.bound)
 
     def _enter(self, head: _Head, to: list[_Open] | None = None) -> None:
         layout, costs = head.layout, head.costs
@@ -397,6 +445,8 @@ class _Search:
             self._divide(layout)
         elif layout.problem is None:
             self._bound(layout, layout.regime)
+        elif layout.head.together:
+            self._halve(layout)
         else:
             self._solve(layout, layout.problem, layout.menu, layout.regime)
 

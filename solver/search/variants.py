@@ -89,17 +89,21 @@ def _block_no_better(other: Block, first: Block) -> bool:
 
 def _op_no_better(other: Op, first: Op) -> bool:
     """Tensors, weight gradients and windows have to be the same; times may be longer."""
-    return other == first or (
-        other.name == first.name
-        and other.inputs == first.inputs
-        and other.backward_reads == first.backward_reads
-        and other.output_bytes == first.output_bytes
-        and other.kind == first.kind
-        and other.weight_seconds == first.weight_seconds
-        and other.weight_held_bytes == first.weight_held_bytes
-        and other.idle_seconds == first.idle_seconds
-        and other.forward_seconds >= first.forward_seconds
-        and other.backward_seconds >= first.backward_seconds
+    return (
+        other is first
+        or other == first
+        or (
+            other.name == first.name
+            and other.inputs == first.inputs
+            and other.backward_reads == first.backward_reads
+            and other.output_bytes == first.output_bytes
+            and other.kind == first.kind
+            and other.weight_seconds == first.weight_seconds
+            and other.weight_held_bytes == first.weight_held_bytes
+            and other.idle_seconds == first.idle_seconds
+            and other.forward_seconds >= first.forward_seconds
+            and other.backward_seconds >= first.backward_seconds
+        )
     )
 
 

@@ -202,7 +202,7 @@ def test_one_layout_costs_less_than_two_milliseconds() -> None:
     _costs()
     seconds = []
     for layout in layouts:
-        model._blocks.cache_clear()
+        model._drafts.cache_clear()
         started = time.process_time()
         _costs(layout)
         seconds.append(time.process_time() - started)

@@ -17,6 +17,9 @@ from solver.partition.problem import partition_problem
 from solver.question import Question, question
 from solver.request import PlanRequest
 from solver.schedules import make_schedule
+from solver.search import search as searching
+from solver.search.bound import quick_bound
+from solver.search.envelope import Variant, envelope, enveloped, halves, leaders
 from solver.search.family_bounds import FamilyBounds
 from solver.search.members import Members
 from solver.search.outcome import Outcome
@@ -134,7 +137,7 @@ def test_the_search_finds_what_solving_everything_finds(seed: int) -> None:
     assert outcome.lower_bound <= best * (1 + 1e-9)
     lowest = min(bound for _, bound in all_layouts.values())
     assert outcome.lower_bound >= lowest * (1 - 1e-9)
-    assert counted < outcome.considered
+    assert counted < outcome.considered <= counted + outcome.solved
 
 
 @pytest.mark.slow
@@ -179,6 +182,67 @@ def test_no_variant_surpasses_the_first_by_more_than_its_gain(seed: int) -> None
                 for longest, least in ((math.inf, time), (best * 1.5, min(time, best * 1.5))):
                     assert faster >= (least - gain(costs, there, longest=longest)) * (1 - 1e-9)
                     assert faster >= (least - gain(costs, longest=longest)) * (1 - 1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SPACES)
+def test_bounding_variants_at_once_changes_no_answer(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "WORTH", -math.inf)
+    test_the_search_finds_what_solving_everything_finds(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SPACES)
+def test_no_envelope_exceeds_what_one_of_its_variants_comes_to(seed: int) -> None:
+    asked, all_layouts = everything(seed)
+    for variants in together(asked):
+        costs, layout = envelope(variants), variants[0].layout
+        if layout.virtual_stages > 1:
+            continue
+        every = [one.layout for one in variants]
+        every += [layout for one in variants for _, layout in one.followers]
+        least = min(all_layouts[layout][0] for layout in every)
+        schedule = make_schedule(layout.schedule, layout.pipeline_parallel, costs.micro_batches)
+        menu = policy_menu(costs, asked.request.recompute)
+        problem = partition_problem(costs, menu, schedule)
+        assert quick_bound(costs, layout.pipeline_parallel) <= least * (1 + 1e-9)
+        assert problem.bound <= least * (1 + 1e-9)
+        result = problem.solve(relative_gap=0.0, time_limit_seconds=60.0)
+        if isinstance(result, Partition):
+            assert result.lower_bound <= least * (1 + 1e-9)
+        else:
+            assert math.isinf(least)
+
+
+def test_an_envelope_is_shorter_than_each_of_its_variants() -> None:
+    compared = 0
+    for variants in together(question(small_space(4), to_plan=True)):
+        costs = envelope(variants)
+        for name in ("gather_seconds", "gradient_seconds", "optimizer_seconds"):
+            for block, *every in zip(
+                costs.blocks, *(one.costs.blocks for one in variants), strict=True
+            ):
+                assert getattr(block, name) == min(getattr(one, name) for one in every)
+        compared += all(one.costs.blocks != costs.blocks for one in variants)
+    assert compared
+
+
+def together(asked: Question) -> list[tuple[Variant, ...]]:
+    """All variants that are bounded at once: of every member, and their halves."""
+    found = []
+    for family in asked.families:
+        for position in range(len(family)):
+            numbered = enumerate(family.variants(position))
+            for _, of_order in groupby(numbered, key=lambda one: one[1].rank_order):
+                every = leaders([Variant(at, one, asked.costs(one)) for at, one in of_order])
+                waiting = [every] if len(every) > 1 and enveloped(every) else []
+                while waiting:
+                    variants = waiting.pop()
+                    found.append(tuple(variants))
+                    waiting += [list(half) for half in halves(variants) if len(half) > 1]
+    return found
 
 
 @pytest.mark.parametrize("seed", SPACES)
