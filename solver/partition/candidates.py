@@ -244,14 +244,20 @@ def plan_bounds(candidates: Candidates, paths: OwnPaths) -> Floats:
     if moved or not all(family.returns for family in paths.families):
         down = sums_before(_leading(np.where(alive, forward, np.inf), begins))[:-1, :, None]
         down = np.where(np.isfinite(down), down, 0.0)
+    led = np.broadcast_to(before, passes.shape).copy()
+    led[0] += begins + ends
+    late = bool(candidates.weight.any())  # weights' gradients are made after the last backward
+    if moved and not late:
+        np.maximum(led, _led(candidates, paths.send_seconds), out=led)
     bound = np.full(passes.shape, -np.inf)
     for family in paths.families:
         value = family.forward[:, None, None] * forward
         value += family.backward[:, None, None] * backward
         if family.weight.any():
             value += family.weight[:, None, None] * candidates.weight
-        value += before if family.returns else down + candidates.after_last
-        value[0] += begins + ends if family.returns else begins
+        value += led if family.returns else down + candidates.after_last
+        if not family.returns:
+            value[0] += begins
         if family.recompute is not None:
             value += family.recompute[:, None, None] * candidates.recompute
         if family.after:
@@ -280,6 +286,30 @@ def _chains(candidates: Candidates, paths: OwnPaths, down: Floats, ends: Floats)
     up = sums_before(_leading(np.where(alive, candidates.backward, np.inf), ends))[:-1, :, None]
     value += np.maximum(candidates.after_last, np.where(np.isfinite(up), up, 0.0))
     return np.asarray(value + n * candidates.recompute)
+
+
+def _led(candidates: Candidates, send: float) -> Floats:
+    """What leads to a run's first forward and follows its last backward, each at least.
+
+    The first micro-batch comes down from any earlier stage that has gathered its weights; the last
+    one goes up to any that then reduces its gradients. Sends from and to the first stage, which
+    own-paths count, are taken off. Shape (V, W, W).
+    """
+    alive, stages = candidates.alive, len(candidates.alive)
+    led = np.zeros(alive.shape)
+    for cost, at_end in (
+        (candidates.forward, candidates.before_first),
+        (candidates.backward, candidates.after_last),
+    ):
+        table = np.full((stages + 1, alive.shape[1]), np.inf)
+        table[0, 0] = 0.0
+        for stage in range(stages):
+            here = np.maximum(table[stage][:, None], at_end[stage])
+            led[stage] += np.where(np.isfinite(here), here, 0.0)
+            here = np.where(alive[stage], here + cost[stage] + send, np.inf)
+            table[stage + 1] = here.min(axis=0)
+    led -= 2.0 * send * np.arange(stages)[:, None, None]
+    return led
 
 
 def _leading(cost: Floats, more: Floats) -> Floats:

@@ -61,11 +61,13 @@ class OwnPaths:
 
     ``first_weight``: paths that return end with so many gradients of weights of the first stage,
     beside those that ``Family.weight`` counts there. ``micro_batches`` pass each stage.
+    ``send_seconds``: of one send.
     """
 
     families: tuple[Family, ...]
     micro_batches: int
     first_weight: int = 0
+    send_seconds: float = 0.0
 
     def paths(self) -> list[Path]:
         """The same paths, each stage by stage."""
@@ -134,7 +136,8 @@ def own_paths(schedule: Schedule, send_seconds: float) -> OwnPaths:
     if schedule.name == "gpipe":
         through = family(1, all_of_them, all_of_them, always, recompute=all_of_them - 1)
         alone = family(0, all_of_them, all_of_them, always, recompute=all_of_them)
-        return OwnPaths((through, alone) if ahead else (through,), n)
+        families = (through, alone) if ahead else (through,)
+        return OwnPaths(families, n, send_seconds=send_seconds)
     in_flight = np.minimum(p - stage, n).astype(np.float64)
     rest = n - in_flight + 1
     if schedule.splits_backward:
@@ -160,4 +163,5 @@ def own_paths(schedule: Schedule, send_seconds: float) -> OwnPaths:
             family(2, rest, rest, n - in_flight, recompute=rest - 2),
         ),
         n,
+        send_seconds=send_seconds,
     )

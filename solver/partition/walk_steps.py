@@ -19,7 +19,8 @@ class Step:
 
     ``start`` and ``stop`` are slices of the windows of cuts; the times have shape (cuts,). ``led``
     are the times with what begins and ends every path that comes down to the stage: on the first
-    one its gather and its reduction, on others nothing.
+    one its gather and its reduction, on others nothing. ``gather`` and ``reduction`` are each
+    run's own.
     """
 
     start: slice
@@ -29,6 +30,8 @@ class Step:
     forward: Floats
     backward: Floats
     fixed: Floats
+    gather: Floats
+    reduction: Floats
 
     def without(self, gone: Bools) -> Step:
         """The step with some of its runs gone, not all."""
@@ -42,14 +45,16 @@ class Step:
             forward=self.forward[low:high],
             backward=self.backward[low:high],
             fixed=self.fixed[low:high],
+            gather=self.gather[low:high],
+            reduction=self.reduction[low:high],
         )
 
 
 def steps_of(candidates: Candidates) -> list[list[Step]]:
     """The steps of every stage, of the runs that are alive."""
     alive = candidates.alive
-    ends = np.broadcast_to(candidates.before_first, alive.shape)[0]
-    ends = ends + np.broadcast_to(candidates.after_last, alive.shape)[0]
+    gathers = np.broadcast_to(candidates.before_first, alive.shape)
+    reductions = np.broadcast_to(candidates.after_last, alive.shape)
     made = []
     for stage, here in enumerate(alive):
         row = []
@@ -60,12 +65,14 @@ def steps_of(candidates: Candidates) -> list[list[Step]]:
             at = np.flatnonzero(there)
             low, high = int(at[0]), int(at[-1]) + 1
             dead = np.where(there[low:high], 0.0, NEVER)
-            forward, backward, step = (
+            forward, backward, step, gather, reduction = (
                 part[stage].diagonal(shift)[low:high]
                 for part in (
                     candidates.forward,
                     candidates.backward,
                     np.broadcast_to(candidates.step, alive.shape),
+                    gathers,
+                    reductions,
                 )
             )
             backward = np.where(there[low:high], backward, 0.0)
@@ -76,10 +83,12 @@ def steps_of(candidates: Candidates) -> list[list[Step]]:
                     start=slice(start, start + high - low),
                     stop=slice(start + shift, start + shift + high - low),
                     times=times,
-                    led=times if stage else times + ends.diagonal(shift)[low:high],
+                    led=times if stage else times + gather + reduction,
                     forward=forward,
                     backward=backward,
                     fixed=step,
+                    gather=gather,
+                    reduction=reduction,
                 )
             )
         made.append(row)

@@ -17,7 +17,8 @@ stage i, makes such trips in the n - p + i slots in which all stages are busy, a
 
 S and E being what the first and the last micro-batches cost behind stage i: waiting for them, or
 going with them. Slots that are no multiple of l are spent on parts of the trip, which costs at most
-two sends there and back.
+two sends there and back. A path begins with the gather of the weights of stage 0, or of any
+other that it comes down from, and ends with the reduction of the gradients of such a one.
 
 ``Walks`` bounds plans by dynamic programs over stages. Its states are a cut and the number of
 stages in the interval that is open there; an interval is closed, and a new one begun, where it is
@@ -90,6 +91,16 @@ class Walks:
                     longest = np.maximum(table[stage, step.start], seconds)
                     np.minimum(into, np.where(step.times < NEVER, longest, NEVER), out=into)
         self._slow = slow
+        ways = np.full((2, *before.shape), NEVER)
+        ways[:, 0, 0] = 0.0
+        for stage, steps in enumerate(self._steps):
+            for step in steps:
+                sides = ((step.gather, step.forward), (step.reduction, step.backward))
+                for table, (moved, seconds) in zip(ways, sides, strict=True):
+                    into = table[stage + 1, step.stop]
+                    found = np.maximum(table[stage, step.start], moved) + seconds + self._there / 2
+                    np.minimum(into, np.where(step.times < NEVER, found, NEVER), out=into)
+        self._ways = ways
         for stage in reversed(range(self._p)):
             for step in self._steps[stage]:
                 down, up = self._behind(stage, step, first, last)
@@ -106,6 +117,16 @@ class Walks:
         down = np.maximum(waits * forward, first[stage + 1, step.stop])
         up = np.maximum(waits * backward, last[stage + 1, step.stop])
         return down, up
+
+    def _led(self, stage: int, step: Step) -> Floats:
+        """What leads to a stage's runs and follows them where that begins with the gather of any
+        stage up to there, and ends with the reduction of any; shape (cuts,).
+
+        Sends from and to the first stage, which ``_sends`` counts, are taken off.
+        """
+        down = np.maximum(self._ways[0, stage, step.start], step.gather)
+        up = np.maximum(self._ways[1, stage, step.start], step.reduction)
+        return np.asarray(down + up - self._there * stage)
 
     def _waiting(self, stage: int, step: Step) -> tuple[Floats, Floats]:
         forward = np.maximum(step.forward, self._slow[0, stage, step.start])
@@ -151,7 +172,7 @@ class Walks:
                 total = before[step.start] + step.led[:, None]
                 inside = interval[step.start] + times
                 value = inside * share
-                value += total
+                value += np.maximum(total, (self._led(stage, step) + step.times)[:, None])
                 value += sends
                 value += (down + up + step.fixed)[:, None]
                 lost = value >= limit
@@ -210,8 +231,9 @@ class Walks:
                 value = found[3] * (share + 1.0)
                 value += found[2]
                 value += sends
-                led = step.led - step.times if stage == 0 else 0.0
-                value += (self._before[stage, step.start] + led + step.fixed)[:, None]
+                led = self._led(stage, step)
+                led = np.maximum(led, self._before[stage, step.start])
+                value += (led + step.fixed)[:, None]
                 lost = value >= limit
                 if lost.all():
                     continue

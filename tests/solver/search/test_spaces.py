@@ -14,6 +14,7 @@ from solver.layouts import Layout
 from solver.partition.outcome import Infeasible, Partition
 from solver.partition.policy_menu import policy_menu
 from solver.partition.problem import partition_problem
+from solver.planner import found_by
 from solver.question import Question, question
 from solver.request import PlanRequest
 from solver.schedules import make_schedule
@@ -243,6 +244,24 @@ def together(asked: Question) -> list[tuple[Variant, ...]]:
                     found.append(tuple(variants))
                     waiting += [list(half) for half in halves(variants) if len(half) > 1]
     return found
+
+
+@pytest.mark.slow
+def test_a_space_on_tens_of_thousands_of_devices_is_proved_by_solving_few_layouts() -> None:
+    request = PlanRequest.model_validate(
+        {
+            "model": {"name": "llama-3.1-70b"},
+            "cluster": {"device": "H100-SXM5-80GB", "nodes": 4096, "devices_per_node": 8},
+            "training": {"sequence_length": 8192, "global_batch_size": 2048},
+            "solver": {"relative_gap": 1e-3, "time_limit_seconds": 60},
+        }
+    )
+    outcome = found_by(request)
+    assert outcome.found is not None
+    assert outcome.unfinished == 0
+    assert outcome.lower_bound >= outcome.found.partition.makespan * (1 - 1e-3) * (1 - 1e-9)
+    assert outcome.considered > 100_000
+    assert outcome.solved <= 10
 
 
 @pytest.mark.parametrize("seed", SPACES)
