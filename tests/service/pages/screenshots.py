@@ -174,6 +174,8 @@ def _shoot(chromium: Browser, folder: Path, origin: str, name: str, address: str
             )
             page = context.new_page()
             page.goto(origin + address)
+            if name == "api":
+                page.wait_for_selector(".opblock")  # the page draws itself from the document
             page.wait_for_timeout(800)
             page.screenshot(path=folder / f"{name}-{screen}-{scheme}.png", full_page=True)
             context.close()
