@@ -42,7 +42,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 SCHEMA = schemathesis.openapi.from_dict(create_app(Settings(database_url="sqlite://")).openapi())
 
-_FIRST, _EVERY = 100, 11
+_FIRST, _EVERY = 40, 17
 """Of the bodies that vary the fields of a job one by one, doors other than plans' try the first and
 then every so many; what reads a job is the same code behind each.
 """
