@@ -7,6 +7,8 @@ caused it and a ``hint`` that names the way out.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 
@@ -42,6 +44,16 @@ def _rebuild(
     kind: type[StagecutError], detail: str, field: str | None, hint: str | None
 ) -> StagecutError:
     return kind(detail, field=field, hint=hint)
+
+
+@contextmanager
+def part_of_request(path: str) -> Iterator[None]:
+    """Errors that arise within name their fields from the whole request on, below ``path``."""
+    try:
+        yield
+    except StagecutError as error:
+        error.field = f"{path}.{error.field}" if error.field else None
+        raise
 
 
 class BadRequest(StagecutError):

@@ -25,7 +25,7 @@ from solver.capacity.goodput import fit
 from solver.capacity.planners import Limits, Planners
 from solver.capacity.sizes import Size, at_size, useful
 from solver.cluster.cluster import cluster_from_request
-from solver.errors import BadRequest, IllegalLayout
+from solver.errors import BadRequest, IllegalLayout, part_of_request
 from solver.identity import content_id
 from solver.progress import Progress
 from solver.question import question
@@ -109,7 +109,8 @@ def _variants(request: CapacityRequest) -> Iterator[tuple[str, str, PlanRequest,
     """Device, placement, job and node counts of every curve."""
     counts = list(request.nodes.counts)
     for job in _jobs(request):
-        cluster = cluster_from_request(at_size(job, counts[0]).cluster)
+        with part_of_request("job"):
+            cluster = cluster_from_request(at_size(job, counts[0]).cluster)
         if request.spread is None:
             yield cluster.device.name, "any", job, counts
             continue
@@ -151,16 +152,13 @@ def _check(job: PlanRequest, counts: list[int]) -> None:
     failed: BadRequest | None = None
     for count in sorted(set(counts), reverse=True):
         try:
-            question(at_size(job, count), to_plan=True)
+            with part_of_request("job"):
+                question(at_size(job, count), to_plan=True)
         except IllegalLayout as error:
             failed = failed or error
-        except BadRequest as error:
-            error.field = f"job.{error.field}" if error.field else None
-            raise
         else:
             return
     if failed is not None:
-        failed.field = f"job.{failed.field}" if failed.field else None
         raise failed
 
 

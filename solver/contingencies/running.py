@@ -10,7 +10,7 @@ from solver.answer import layout_answer
 from solver.assess import Assessment, assess
 from solver.contingencies.documents import ContingencyRequest
 from solver.costs.pipeline import PipelineCosts
-from solver.errors import BadRequest
+from solver.errors import BadRequest, part_of_request
 from solver.layouts import Layout
 from solver.partition.regime import Split
 from solver.partition.stages import Stage, decided_stages
@@ -62,12 +62,9 @@ def decided(job: PlanRequest) -> PlanRequest:
             field="job.model.profile",
             hint="Give the model by name, as a config.json or as Megatron-LM flags.",
         )
-    try:
+    with part_of_request("job"):
         asked = question(job)
         layout = only_layout(asked)
-    except BadRequest as error:
-        error.field = f"job.{error.field}" if error.field else None
-        raise
     if layout.pipeline_inside:
         raise BadRequest(
             "Contingencies are worked out for ranks in the order tp-cp-ep-dp-pp.",

@@ -118,6 +118,14 @@ def test_a_fabric_gives_a_curve_on_one_leaf_and_one_over_several() -> None:
     assert one.points[1].iteration_seconds <= several.points[0].iteration_seconds
 
 
+def test_a_cluster_that_cannot_be_read_is_named_from_the_whole_request_on() -> None:
+    pools = [{"device": "RTX4090", "nodes": 1, "devices_per_node": 4}] * 2
+    job = {**JOB, "cluster": {"pools": pools}}
+    with pytest.raises(BadRequest) as raised:
+        capacity(CapacityRequest.model_validate({"job": job, "nodes": {"maximum": 2}}), processes=1)
+    assert raised.value.field == "job.cluster.pools"
+
+
 def test_a_job_that_no_size_can_plan_is_refused() -> None:
     job = {**JOB, "layout": {"tensor_parallel": 3}}
     with pytest.raises(BadRequest) as raised:
