@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ from typing import Any
 import psycopg
 from sqlalchemy import make_url
 
+from benchmarks.load import running
 from service.client import Client
 
 SEARCH: dict[str, Any] = {
@@ -44,29 +44,22 @@ def deployment(database: str, workers: int) -> Iterator[str]:
     with psycopg.connect(database, autocommit=True) as admin:
         admin.execute(f'CREATE DATABASE "{name}"')  # type: ignore[call-overload]
     url = make_url(database).set(database=name).render_as_string(hide_password=False)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = {
-        **os.environ,
-        "STAGECUT_DATABASE_URL": url,
-        "STAGECUT_MIGRATE_AT_START": "true",
+    settings = {
         "STAGECUT_WORKS": "false",
         "STAGECUT_SOLVER_PROCESSES": "1",
         "STAGECUT_LOG_LEVEL": "warning",
     }
-    command = [sys.executable, "-m", "service.cli"]
+    command = [sys.executable, "-m", "service.cli", "worker"]
+    environment = {**os.environ, "STAGECUT_DATABASE_URL": url, **settings}
     started: list[subprocess.Popen[bytes]] = []
     try:
-        serve = [*command, "serve", "--port", str(port)]
-        started.append(subprocess.Popen(serve, env=environment, stdout=subprocess.DEVNULL))
-        _wait_until_up(f"http://127.0.0.1:{port}")
-        for _ in range(workers):
-            worker = subprocess.Popen([*command, "worker"], env=environment, stdout=subprocess.PIPE)
-            started.append(worker)
-            assert worker.stdout is not None
-            worker.stdout.readline()
-        yield f"http://127.0.0.1:{port}"
+        with running(url, **settings) as service:
+            for _ in range(workers):
+                worker = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
+                started.append(worker)
+                assert worker.stdout is not None
+                worker.stdout.readline()
+            yield service.url
     finally:
         for process in started:
             process.terminate()
@@ -74,18 +67,6 @@ def deployment(database: str, workers: int) -> Iterator[str]:
             process.wait()
         with psycopg.connect(database, autocommit=True) as admin:
             admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')  # type: ignore[call-overload]
-
-
-def _wait_until_up(url: str) -> None:
-    with Client(url) as client:
-        for _ in range(600):
-            try:
-                client.health()
-            except Exception:
-                time.sleep(0.1)
-            else:
-                return
-    raise SystemExit(f"{url} did not come up")
 
 
 def _tiny(number: int) -> dict[str, Any]:
