@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from solver.request import PlanRequest, canonical
 
-ANSWERS = 9
+ANSWERS = 10
 """Raised whenever the same request may get another answer: costs, bounds or search changed."""
 
 
