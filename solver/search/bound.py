@@ -34,6 +34,8 @@ from collections import Counter
 from functools import lru_cache
 
 from solver.costs.pipeline import PipelineCosts
+from solver.layouts import Layout
+from solver.schedules import Work, schedule_kind
 
 
 def quick_bound(
@@ -140,3 +142,17 @@ def _own_path(schedule: str, p: int, n: int, c: int) -> tuple[float, float]:
     if n > in_flight:
         return n - in_flight + 1.0, 2.0
     return (n + 1.0) / 2.0, 1.0
+
+
+def least_work(
+    layout: Layout, costs: PipelineCosts, recompute_seconds: tuple[float, ...] = ()
+) -> float:
+    """The quick bound of a layout under its schedule."""
+    kind = schedule_kind(layout.schedule, layout.virtual_stages)
+    return quick_bound(
+        costs,
+        layout.pipeline_parallel,
+        recompute_seconds,
+        splits_backward=Work.WEIGHT in kind.work,
+        shared=layout.virtual_stages > 1 or kind.even,
+    )

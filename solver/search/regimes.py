@@ -7,7 +7,7 @@ from solver.partition.policy_regimes import policy_regimes
 from solver.partition.regime import Regime
 from solver.question import Question
 from solver.request import ChoicePer, Overlap, Policy, Recompute
-from solver.search.search import Regimes
+from solver.search.state import Regimes
 
 
 def regimes_of(asked: Question) -> Regimes:

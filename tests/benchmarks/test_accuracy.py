@@ -11,9 +11,9 @@ import pytest
 from benchmarks import accuracy, memory_accuracy, readings
 from benchmarks.calibrate.parameters import parameters, prior
 from benchmarks.published import Published, misranked, published, ranking
-from solver import question
 from solver.calibrate.parameters import moved
 from solver.costs.calibration import Calibration
+from solver.question import of_architecture
 
 
 def _twins(seconds: tuple[float, float]) -> list[Published]:
@@ -75,14 +75,14 @@ def test_the_check_passes_as_it_is_and_fails_for_a_constant_that_is_off(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _check(capsys) == (0, "")
-    ours = question.calibration
+    ours = of_architecture.calibration
 
     def slower(device: str, software: str) -> Calibration:
         found = ours(device, software)
         rate = 0.9 * found.device.matmul_fraction
         return replace(found, device=replace(found.device, matmul_fraction=rate))
 
-    monkeypatch.setattr(question, "calibration", slower)
+    monkeypatch.setattr(of_architecture, "calibration", slower)
     status, complaint = _check(capsys)
     assert status == 1
     assert f"grew by more than a tenth: {SOURCE}: time" in complaint

@@ -1,0 +1,90 @@
+"""What a request may not ask of recompute, refused before anything is reckoned."""
+
+from __future__ import annotations
+
+from solver.errors import BadRequest
+from solver.partition.policy_menu import policy_menu
+from solver.partition.policy_regimes import policy_regimes
+from solver.question.asked import Question
+from solver.request import (
+    ChoicePer,
+    LayoutRequest,
+    Overlap,
+    Policy,
+    Recompute,
+    ScheduleName,
+)
+
+
+def check_overlap(recompute: Recompute) -> None:
+    """Refuse to place what a fixed policy recomputes.
+
+    Raises:
+        BadRequest: The policy does not choose where it recomputes.
+    """
+    if recompute.overlap in (None, Overlap.OFF):
+        return
+    if recompute.choice_per is not ChoicePer.BLOCK:
+        raise BadRequest(
+            "Blocks that choose alike recompute on demand.",
+            field="recompute.overlap",
+            hint="Leave it out, or leave recompute.choice_per out.",
+        )
+    if recompute.policy not in (Policy.OPTIMAL, Policy.LYNX_HEU):
+        raise BadRequest(
+            f"Policy '{recompute.policy.value}' recomputes on demand; it places nothing in windows "
+            "or stalls.",
+            field="recompute.overlap",
+            hint="Leave it out, give off, or let recompute.policy be optimal.",
+        )
+
+
+def check_stalls(layout: LayoutRequest) -> None:
+    """Refuse stalls where no schedule that is asked for has recompute in them.
+
+    Raises:
+        BadRequest: Every one shares devices among stages, or makes gradients of weights apart.
+    """
+    plain = (ScheduleName.ONE_F_ONE_B, ScheduleName.GPIPE)
+    schedules = layout.values("schedule")
+    if schedules is not None and not set(plain).intersection(schedules):
+        raise BadRequest(
+            f"Recompute in stalls is planned for {' and '.join(name.value for name in plain)}.",
+            field="layout.schedule",
+            hint="Ask for one of them, or for overlap communication.",
+        )
+    chunks = layout.values("virtual_stages")
+    if chunks is not None and 1 not in chunks:
+        raise BadRequest(
+            "Recompute in stalls is planned for one stage per device.",
+            field="layout.virtual_stages",
+            hint="Ask for 1, or for overlap communication.",
+        )
+
+
+def check_policy(asked: Question) -> None:
+    """Refuse at once a policy that lacks a number, or names modules that no layer has.
+
+    Raises:
+        BadRequest: The policy cannot be followed on this model.
+    """
+    recompute = asked.request.recompute
+    if recompute.policy in _COMPLETE_POLICIES and recompute.choice_per is ChoicePer.BLOCK:
+        return
+    if recompute.choice_per is not ChoicePer.BLOCK and recompute.overlap not in (None, Overlap.OFF):
+        raise BadRequest(
+            "Recompute that hides is chosen block by block.",
+            field="recompute.overlap",
+            hint="Leave overlap out, or choice_per.",
+        )
+    costs = asked.costs(asked.some_layout)
+    if recompute.policy is Policy.OPTIMAL:
+        policy_regimes(costs, recompute)
+    else:
+        policy_menu(costs, recompute)
+
+
+_COMPLETE_POLICIES = frozenset(
+    {Policy.OPTIMAL, Policy.NONE, Policy.FULL, Policy.ADAPIPE, Policy.LYNX_HEU}
+)
+"""Policies that need nothing more than their name."""
