@@ -7,6 +7,7 @@ import time
 from solver import answer
 from solver import plan as answers
 from solver.assess import Assessment, assess
+from solver.baselines.methods import METHODS
 from solver.baselines.side_by_side import baselines
 from solver.costs.pipeline import PipelineCosts
 from solver.explain import explain
@@ -245,10 +246,11 @@ def no_plan(request: PlanRequest, outcome: Outcome, seconds: float) -> answers.P
 def _shortfall_in_words(request: PlanRequest, layout: Layout, missing: Infeasible) -> str:
     policy = request.recompute.policy
     how = "full recompute" if policy is Policy.OPTIMAL else f"policy '{policy.value}'"
+    split = "its even split" if policy in METHODS else "the best split"
     return (
         f"Nothing fits: under {how}, stage {missing.stage} of {layout.pipeline_parallel} misses "
-        f"{missing.missing_bytes:.4g} bytes ({missing.needed_bytes:.4g} needed) even in the best "
-        "split. Use more devices, a larger tensor_parallel or pipeline_parallel, a smaller "
+        f"{missing.missing_bytes:.4g} bytes ({missing.needed_bytes:.4g} needed) even in "
+        f"{split}. Use more devices, a larger tensor_parallel or pipeline_parallel, a smaller "
         "micro_batch_size, or devices with more memory."
     )
 

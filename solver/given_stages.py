@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from solver.assess import assess
-from solver.baselines.adapipe import adapipe
-from solver.baselines.lynx_heu import lynx_heu
+from solver.baselines.methods import METHODS, Method
 from solver.costs.pipeline import PipelineCosts
 from solver.errors import BadRequest
 from solver.partition.policy_menu import least_memory_menu, policy_menu
@@ -21,10 +20,8 @@ def stages_under(
     cuts: tuple[tuple[int, int], ...],
 ) -> tuple[Stage, ...]:
     """The stages of a split under a policy, whether or not they fit."""
-    if recompute.policy is Policy.ADAPIPE:
-        return _adapipe_stages(costs, schedule)
-    if recompute.policy is Policy.LYNX_HEU:
-        return _lynx_stages(costs, schedule, recompute.overlap or Overlap.OFF)
+    if recompute.policy in METHODS:
+        return _by_method(METHODS[recompute.policy], recompute, costs, schedule)
     if recompute.policy is Policy.OPTIMAL:
         if schedule.virtual_stages > 1:
             raise BadRequest(
@@ -46,35 +43,16 @@ def stages_under(
     return stages
 
 
-def _lynx_stages(costs: PipelineCosts, schedule: Schedule, overlap: Overlap) -> tuple[Stage, ...]:
-    """Lynx-HEU's own cuts and choices; where they do not fit, all devices have room."""
-    if schedule.virtual_stages > 1 or schedule.splits_backward or costs.devices:
-        raise BadRequest(
-            "Lynx-HEU plans 1F1B or GPipe with one stage per device, all devices alike.",
-            field="recompute.policy",
-            hint="Leave schedule, virtual_stages and unlike devices out.",
-        )
-    stages = lynx_heu(costs, schedule, overlap) or lynx_heu(
+def _by_method(
+    method: Method, recompute: Recompute, costs: PipelineCosts, schedule: Schedule
+) -> tuple[Stage, ...]:
+    """A method's own cuts and choices; where it finds none that fit, all devices have room."""
+    method.refuse(schedule.name, schedule.virtual_stages)
+    if costs.devices:
+        method.refuse_unlike_devices()
+    overlap = recompute.overlap or Overlap.OFF
+    stages = method.stages(costs, schedule, overlap) or method.stages(
         with_ample_memory(costs), schedule, overlap
     )
-    assert stages is not None, "everything fits an ample memory"
-    return stages
-
-
-def _adapipe_stages(costs: PipelineCosts, schedule: Schedule) -> tuple[Stage, ...]:
-    """AdaPipe's own cuts and choices; where it finds none that fit, all devices have room."""
-    if schedule.virtual_stages > 1 or schedule.name != "1f1b":
-        raise BadRequest(
-            "AdaPipe plans 1F1B with one stage per device.",
-            field="recompute.policy",
-            hint="Leave schedule and virtual_stages out.",
-        )
-    if costs.devices:
-        raise BadRequest(
-            "AdaPipe plans pipelines of equal devices.",
-            field="cluster.stage_devices",
-            hint="Leave it out, or choose another policy.",
-        )
-    stages = adapipe(costs, schedule) or adapipe(with_ample_memory(costs), schedule)
     assert stages is not None, "everything fits an ample memory"
     return stages

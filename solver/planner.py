@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from solver import plan as answers
 from solver.assess import assess
+from solver.baselines.methods import METHODS
 from solver.begun import Begun
 from solver.calibrate import report
 from solver.calibrate.measured import RunsToFit
@@ -25,8 +26,9 @@ from solver.layouts import Family, listed
 from solver.partition.policy_menu import policy_menu
 from solver.progress import Progress
 from solver.question import Question, given_cuts, only_layout, question
-from solver.request import PlanRequest, Policy
+from solver.request import Overlap, PlanRequest, Policy
 from solver.schedules import make_schedule, recomputing_ahead
+from solver.search.by_method import known_layouts, search_by_method
 from solver.search.outcome import Outcome
 from solver.search.parts import Part, PartOutcome, gathered, most_alone, parts, winner
 from solver.search.regimes import free_regimes, regimes_of, uses_stalls
@@ -159,14 +161,27 @@ def _searched(
     most_solved: int | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Outcome:
+    recompute = asked.request.recompute
+    method = METHODS.get(recompute.policy)
+    if method is not None:
+        return search_by_method(
+            families,
+            asked.costs,
+            method,
+            recompute.overlap or Overlap.OFF,
+            relative_gap=request.solver.relative_gap,
+            time_limit_seconds=request.solver.time_limit_seconds,
+            rough=asked.rough,
+            progress=progress,
+        )
     return search(
         families,
         asked.costs,
-        free_regimes(asked.request.recompute),
+        free_regimes(recompute),
         relative_gap=request.solver.relative_gap,
         time_limit_seconds=request.solver.time_limit_seconds,
         ceiling_seconds=ceiling_seconds,
-        inputs_kept=asked.request.recompute.policy is not Policy.UNIFORM,
+        inputs_kept=recompute.policy is not Policy.UNIFORM,
         rough=asked.rough,
         most_solved=most_solved,
         progress=progress,
@@ -182,20 +197,11 @@ def check(request: PlanRequest) -> None:
     _to_plan(request)
 
 
-_METHODS = {Policy.ADAPIPE: "AdaPipe", Policy.LYNX_HEU: "Lynx-HEU"}
-"""Policies that come with cuts of their own."""
-
-
 def _to_plan(request: PlanRequest) -> Question:
     asked = question(request, to_plan=True)
-    method = _METHODS.get(asked.request.recompute.policy)
+    method = METHODS.get(asked.request.recompute.policy)
     if method is not None:
-        raise BadRequest(
-            f"{method} is a method of its own, not a restriction of a plan.",
-            field="recompute.policy",
-            hint=f"Leave it out: the plan's baselines show what {method} would get. `evaluate` "
-            "takes it.",
-        )
+        known_layouts(asked.families, asked.costs, method)
     if asked.target is not None and asked.request.recompute.policy is not Policy.OPTIMAL:
         raise BadRequest(
             f"What {asked.target.title} is told to recompute is the answer of a plan for it.",

@@ -23,12 +23,14 @@ from typing import Any
 
 import numpy as np
 
+from solver.baselines.methods import METHODS, Method
 from solver.costs.pipeline import PipelineCosts
 from solver.errors import BadRequest, SolverFailed
+from solver.partition.outcome import Partition
 from solver.partition.policy_menu import policy_menu
 from solver.plan import Plan, Status
 from solver.question import Question, question
-from solver.request import ChoicePer, Overlap, PlanRequest, Policy
+from solver.request import ChoicePer, Overlap, PlanRequest
 from solver.schedules import StageTimes, make_schedule, schedule_graph, simulate
 from solver.verify import verify
 
@@ -137,10 +139,12 @@ def _bound(plan: Plan, asked: Question, costs: PipelineCosts) -> Claim:
     layout, lower = plan.layout, plan.lower_bound_seconds
     assert layout is not None
     assert lower is not None
-    claim = f"no plan of this layout takes less than {lower:.6g} s"
     recompute = asked.request.recompute
+    if recompute.policy in METHODS:
+        return _by_method(METHODS[recompute.policy], plan, asked, costs)
+    claim = f"no plan of this layout takes less than {lower:.6g} s"
     simple = layout.virtual_stages == 1 and layout.schedule in ("1f1b", "gpipe")
-    free = recompute.choice_per is not ChoicePer.MODEL and recompute.policy is not Policy.ADAPIPE
+    free = recompute.choice_per is not ChoicePer.MODEL
     on_demand = recompute.overlap in (None, Overlap.OFF) and plan.restriction is None
     if not (simple and free and on_demand) or _runs(costs, layout.pipeline_parallel) > MOST_RUNS:
         how = "only 1F1B and GPipe with one stage per device, recomputing on demand, are re-proved"
@@ -158,6 +162,21 @@ def _bound(plan: Plan, asked: Question, costs: PipelineCosts) -> Claim:
         return Claim(claim, Verdict.FALSE, f"a plan of {least + costs.fixed_seconds!r} s exists")
     how = f"struck out runs of blocks, and simulated the {plans} plans that were left"
     return Claim(claim, Verdict.HOLDS, how)
+
+
+def _by_method(method: Method, plan: Plan, asked: Question, costs: PipelineCosts) -> Claim:
+    """Where a method decides: whether it decides the same once more."""
+    layout, seconds = plan.layout, plan.iteration_seconds
+    assert layout is not None
+    assert seconds is not None
+    claim = f"{method.title}'s own plan of this layout takes {seconds:.6g} s"
+    schedule = make_schedule(layout.schedule, layout.pipeline_parallel, costs.micro_batches)
+    made = method.partition(costs, schedule, asked.request.recompute.overlap or Overlap.OFF)
+    if not isinstance(made, Partition):
+        return Claim(claim, Verdict.FALSE, "it finds nothing that fits")
+    if abs(made.makespan - seconds) > ROUNDING * seconds:
+        return Claim(claim, Verdict.FALSE, f"it takes {made.makespan!r} s")
+    return Claim(claim, Verdict.HOLDS, "the method run again")
 
 
 def _runs(costs: PipelineCosts, stages: int) -> int:

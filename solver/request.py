@@ -392,7 +392,12 @@ class ChoicePer(StrEnum):
 class Recompute(Strict):
     """What may be recomputed."""
 
-    policy: Policy = Policy.OPTIMAL
+    policy: Policy = Field(
+        default=Policy.OPTIMAL,
+        description="Who decides what is recomputed: the solver, a framework's rule, or a paper's "
+        "method. `adapipe` and `lynx-heu` decide the cuts too: a plan is the best of what the "
+        "method makes of each layout, for 1F1B (`lynx-heu`: or GPipe) with one stage per device.",
+    )
     modules: list[Name] | None = Field(
         default=None, description="For `selective`: the modules to recompute."
     )

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from solver.partition.candidates import Cut
-from solver.partition.menu import Mix
+from solver.partition.menu import Mix, Part
 
 EXACT = 1e-9
 """Relative improvement below which two makespans count as equal."""
@@ -21,7 +21,8 @@ class Partition:
 
     ``makespan`` is the simulated time of one iteration; ``lower_bound`` is proved for every
     partition and recompute choice of this layout. ``ahead``: which stages recompute ahead of the
-    gradient; empty if none may.
+    gradient; empty if none may. ``parts``: what each stage's blocks choose, where a method decided
+    that without a menu; there are no ``mixes`` then.
     """
 
     cuts: tuple[Cut, ...]
@@ -32,6 +33,7 @@ class Partition:
     rounds: int
     engine: str
     ahead: tuple[bool, ...] = ()
+    parts: tuple[tuple[Part, ...], ...] = ()
 
 
 @dataclass(frozen=True)

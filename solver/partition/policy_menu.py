@@ -62,8 +62,7 @@ def policy_menu(costs: PipelineCosts, recompute: Recompute) -> Menu:
     raise BadRequest(
         f"Policy '{policy.value}' is a method of its own, not a restriction of a plan.",
         field="recompute.policy",
-        hint="Plan with optimal, none, full, selective, uniform or block; the answer's baselines "
-        "and `evaluate` show others.",
+        hint="Give optimal, none, full, selective, uniform or block.",
     )
 
 

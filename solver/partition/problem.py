@@ -5,6 +5,7 @@ from __future__ import annotations
 from solver.costs.pipeline import PipelineCosts
 from solver.errors import BadRequest
 from solver.partition.alike_menu import AlikeMenu
+from solver.partition.decided import Decided
 from solver.partition.free_menu import FreeMenu
 from solver.partition.given_shared_splits import GivenSharedSplits
 from solver.partition.given_splits import GivenSplits
@@ -19,7 +20,7 @@ from solver.partition.timed_menu import TimedMenu
 from solver.partition.window_menu import WindowMenu
 from solver.schedules import Schedule, Work
 
-Problem = PartitionProblem | SharedProblem | GivenSplits | GivenSharedSplits
+Problem = PartitionProblem | SharedProblem | GivenSplits | GivenSharedSplits | Decided
 
 
 def menu_on(menu: Menu, schedule: Schedule) -> Menu:
@@ -50,6 +51,8 @@ def partition_problem(
     Raises:
         BadRequest: One choice per stage is asked for where stages share devices.
     """
+    if regime is not None and regime.method is not None:
+        return Decided(costs, schedule, regime.method)
     admits = None if regime is None else regime.admits
     splits = None if regime is None else regime.splits
     if schedule.virtual_stages == 1:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from solver.costs.pipeline import Block, PipelineCosts
 from solver.partition.candidates import Cut
 from solver.partition.menu import Index, Menu
+from solver.partition.outcome import Infeasible, Partition
 from solver.recompute.frontier import Frontier
 from solver.schedules import Schedule
 
@@ -28,6 +29,9 @@ Value = bool | int | str | tuple[str, ...]
 
 Split = tuple[Cut, ...]
 """A run of blocks for every stage."""
+
+Method = Callable[[PipelineCosts, Schedule], Partition | Infeasible]
+"""From a layout's costs and schedule to the one plan that it has of it."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class Regime:
         admits: Which counts of blocks, shape (runs, kinds), a stage may hold; None: any.
         splits: The only splits there are; None: any.
         ahead: Whether stages may recompute ahead of the gradient, where the schedule allows it.
+        method: What decides every layout by itself; None: the best of all plans is looked for.
         choices: Where each block chooses by itself, and that is all the menu knows: among what.
     """
 
@@ -55,3 +60,4 @@ class Regime:
     splits: tuple[Split, ...] | None = None
     ahead: bool = False
     choices: Callable[[Block], Frontier] | None = None
+    method: Method | None = None

@@ -36,6 +36,9 @@ class Stage:
 
 def decided_stages(partition: Partition, menu: Menu) -> tuple[Stage, ...]:
     """The stages of a solved partition."""
+    if partition.parts:
+        decided = zip(partition.cuts, partition.parts, strict=True)
+        return tuple(Stage(start, stop, parts) for (start, stop), parts in decided)
     found = []
     for stage, ((start, stop), mix) in enumerate(zip(partition.cuts, partition.mixes, strict=True)):
         ahead = bool(partition.ahead) and partition.ahead[stage] and mix.seconds > 0

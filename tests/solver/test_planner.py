@@ -373,9 +373,9 @@ def test_a_profile_that_cannot_be_planned_names_the_field(
     assert caught.value.hint
 
 
-def test_a_plan_under_adapipe_is_refused_before_anything_is_solved() -> None:
-    request = small(recompute={"policy": "adapipe"})
+def test_a_method_of_its_own_is_refused_what_it_does_not_plan_before_anything_is_solved() -> None:
+    layout = {"pipeline_parallel": 2, "schedule": "gpipe"}
     with pytest.raises(BadRequest) as refused:
-        check(request)
-    assert refused.value.field == "recompute.policy"
+        check(small(recompute={"policy": "adapipe"}, layout=layout))
+    assert refused.value.field == "layout.schedule"
     assert refused.value.hint
