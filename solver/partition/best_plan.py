@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -46,10 +46,23 @@ class BestPlan:
         self.makespan = np.inf
         self.cuts: tuple[Cut, ...] = ()
 
-    def offer(self, plans: list[tuple[Cut, ...]]) -> bool:
-        """Simulate plans; remember the best. Whether it improved."""
+    def offer(self, plans: list[tuple[Cut, ...]], bounds: Sequence[float] | None = None) -> bool:
+        """Simulate plans; remember the best. Whether it improved.
+
+        ``bounds``: seconds that each plan takes at least. The most promising one then comes first,
+        and those that cannot beat it are left out: what they recompute need not be known.
+        """
         if not plans:
             return False
+        if bounds is None or len(plans) == 1:
+            return self._simulated(plans)
+        first = min(range(len(plans)), key=bounds.__getitem__)
+        found = self._simulated([plans[first]])
+        limit = self.makespan * (1 - EXACT)
+        others = [plan for at, plan in enumerate(plans) if at != first and bounds[at] < limit]
+        return bool(others and self._simulated(others)) or found
+
+    def _simulated(self, plans: list[tuple[Cut, ...]]) -> bool:
         seconds = makespans(self._schedule, self._runs.stage_times(plans))
         at = int(np.argmin(seconds))
         return self.keep(float(seconds[at]), plans[at])
@@ -69,7 +82,8 @@ class BestPlan:
         for slack in SLACKS:
             within = np.where(bounds <= least * slack, loads, np.inf)
             plans.add(cheapest_plan(candidates, within))
-        self.offer(sorted(plan for plan in plans if plan))
+        found = sorted(plan for plan in plans if plan)
+        self.offer(found, [_slowest_run(plan, candidates, bounds) for plan in found])
 
     def try_cautious(self, candidates: Candidates) -> None:
         """A plan of least bottleneck as if every block took its slowest choice."""
@@ -89,7 +103,8 @@ class BestPlan:
         """
         while self.cuts and time.monotonic() < deadline:
             steps = (1, 2) if self._runs.times_recompute else (1,)
-            if not self.offer(neighbours(self.cuts, candidates, self._own, limit(), steps)):
+            plans, bounds = neighbours(self.cuts, candidates, self._own, limit(), steps)
+            if not self.offer(plans, bounds):
                 return
 
     def surely_reached(self) -> float:
@@ -104,3 +119,9 @@ class BestPlan:
         edges = np.linspace(0, self._runs.blocks, self._schedule.stages + 1)
         plain = tuple(itertools.pairwise(edges.round().astype(int).tolist()))
         return timed(plain) if self._runs.times_recompute else plain
+
+
+def _slowest_run(plan: tuple[Cut, ...], candidates: Candidates, bounds: Floats) -> float:
+    """Seconds that a plan takes at least, by those of its runs."""
+    of_runs = [bounds[stage, *candidates.index(stage, cut)] for stage, cut in enumerate(plan)]
+    return float(max(of_runs))

@@ -11,6 +11,7 @@ import numpy as np
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.free_menu import FreeMenu
 from solver.partition.menu import Floats, Index, Menu, Mix, Part
+from solver.recompute.choice import Picked
 from solver.recompute.dominance import undominated_rows
 from solver.recompute.frontier import Frontier
 
@@ -33,7 +34,7 @@ class GatheredMenu(Menu):
             rows = [_weighed_rows(front, in_flight) for front in self.frontiers]
             fronts = tuple(
                 Frontier(
-                    choices=tuple(front.choices[row] for row in mine.tolist()),
+                    choices=Picked((front.choices,), mine),
                     kept=(front.kept + front.rebuilt / in_flight)[mine],
                     seconds=front.seconds[mine],
                     rebuilt=np.zeros(len(mine)),

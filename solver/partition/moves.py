@@ -20,16 +20,16 @@ def neighbours(
     paths: OwnPaths,
     limit: float,
     steps: tuple[int, ...] = (1,),
-) -> list[tuple[Cut, ...]]:
+) -> tuple[list[tuple[Cut, ...]], list[float]]:
     """Plans with the cuts i .. j moved by one block either way: stage i gains, j + 1 loses one.
 
     Of all such plans those of least own-path bound are returned, at most ``MOST``, and none whose
     bound reaches ``limit``: it cannot be faster than that. ``steps``: by how much cuts move, where
-    they tell more than a place (``timings.py``).
+    they tell more than a place (``timings.py``). The bounds come with the plans.
     """
     stages = len(plan)
     if stages == 1:
-        return []
+        return [], []
     cuts = np.array([start for start, _ in plan[1:]])
     first, last = np.triu_indices(stages - 1)
     moved_cuts = (np.arange(stages - 1) >= first[:, None]) & (
@@ -51,7 +51,7 @@ def neighbours(
     value = _own_path_bound(edges, candidates, paths)
     best = np.argsort(value, kind="stable")[:MOST]
     best = best[value[best] < limit]
-    return [tuple(itertools.pairwise(row)) for row in edges[best].tolist()]
+    return [tuple(itertools.pairwise(row)) for row in edges[best].tolist()], value[best].tolist()
 
 
 def _own_path_bound(edges: Index, candidates: Candidates, paths: OwnPaths) -> Floats:

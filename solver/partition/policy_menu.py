@@ -75,15 +75,14 @@ def least_memory_menu(costs: PipelineCosts) -> Menu:
 
 def _overlapping(costs: PipelineCosts, frontiers: tuple[Frontier, ...], overlap: Overlap) -> Menu:
     """Free choice, with what may hide where."""
-    on_demand: Menu = FreeMenu(costs, frontiers)
-    hides = overlap in (Overlap.COMMUNICATION, Overlap.ALL) and _has_windows(costs)
-    if hides:
-        on_demand = WindowMenu(costs, frontiers)
-    if overlap not in (Overlap.STALLS, Overlap.ALL):
-        return on_demand
-    if hides:
-        return TimedMenu(on_demand, WindowMenu(costs, frontiers, gathers=True))
-    return TimedMenu(on_demand, GatheredMenu(costs, frontiers))
+    ahead = overlap in (Overlap.STALLS, Overlap.ALL)
+    if overlap in (Overlap.COMMUNICATION, Overlap.ALL) and _has_windows(costs):
+        hiding = WindowMenu(costs, frontiers)
+        if not ahead:
+            return hiding
+        return TimedMenu(hiding, WindowMenu(costs, frontiers, on_demand=hiding))
+    on_demand = FreeMenu(costs, frontiers)
+    return TimedMenu(on_demand, GatheredMenu(costs, frontiers)) if ahead else on_demand
 
 
 def _has_windows(costs: PipelineCosts) -> bool:

@@ -109,7 +109,6 @@ class Succession:
             early=np.concatenate([one.early for one in self.held]),
             numbers=np.concatenate([one.numbers for one in self.held]),
         )
-        self._ranks: dict[tuple[int, int], Index] = {}
 
     def cheapest(self, links: Sequence[int], values: Index, prices: Floats) -> Paths:
         """The cheapest path for each pair of a value's place and a price; both of shape (paths,).
@@ -136,7 +135,7 @@ class Succession:
                 pair = links[at - 1], link
                 if pair not in shifts:
                     wide = len(self.held[pair[0]].kept) + 1
-                    shifts[pair] = self._rank(pair)[distinct][which] + rows * wide
+                    shifts[pair] = self._rank(pair, distinct)[which] + rows * wide
                 total = costs[link] + least.ravel()[shifts[pair]]
             totals.append(total)
             least = np.empty((len(values), total.shape[1] + 1))
@@ -148,13 +147,15 @@ class Succession:
         """The paths behind the totals, from the last block back."""
         choices = np.empty((len(values), len(links)), dtype=np.int64)
         admitted = np.full(len(values), totals[-1].shape[1])
+        within = self._within[values]
         for at in reversed(range(len(links))):
             total = totals[at]
             left = np.arange(total.shape[1]) < admitted[:, None]
             choices[:, at] = np.where(left, total, np.inf).argmin(axis=1)
             if at:
-                pair = links[at - 1], links[at]
-                admitted = self._rank(pair)[values, choices[:, at]]
+                before, after = self.held[links[at - 1]], self.held[links[at]]
+                room = within - after.needs[choices[:, at]]
+                admitted = np.searchsorted(before.early, room, side="right")
         return self.paths(links, choices, totals[-1].min(axis=1))
 
     def paths(self, links: Sequence[int], choices: Index, total: Floats) -> Paths:
@@ -169,10 +170,8 @@ class Succession:
             early=self._every.early[rows],
         )
 
-    def _rank(self, pair: tuple[int, int]) -> Index:
+    def _rank(self, pair: tuple[int, int], values: Index) -> Index:
         """How many of a link's choices leave room for each of the next; shape (values, choices)."""
-        if pair not in self._ranks:
-            before, after = (self.held[link] for link in pair)
-            left = self._within[:, None] - after.needs
-            self._ranks[pair] = np.searchsorted(before.early, left, side="right")
-        return self._ranks[pair]
+        before, after = (self.held[link] for link in pair)
+        left = self._within[values][:, None] - after.needs
+        return np.searchsorted(before.early, left, side="right")

@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -48,17 +49,23 @@ class WindowMenu(Menu):
     Args:
         costs: The blocks, capacity and reserved bytes.
         frontiers: What each kind may choose without windows.
-        gathers: Whether stages hold all they rebuild at once, as those that recompute ahead.
+        on_demand: Given for stages that recompute ahead, and so hold all they rebuild at once:
+            the menu of the same blocks on demand. Its choices, held so, bound those ahead, which
+            are not made before a mix is asked for.
     """
 
     def __init__(
-        self, costs: PipelineCosts, frontiers: tuple[Frontier, ...], *, gathers: bool = False
+        self,
+        costs: PipelineCosts,
+        frontiers: tuple[Frontier, ...],
+        *,
+        on_demand: WindowMenu | None = None,
     ) -> None:
-        self._costs, self._gathers = costs, gathers
-        menu: type[FreeMenu] | type[GatheredMenu] = GatheredMenu if gathers else FreeMenu
+        self._costs, self._gathers, self._on_demand = costs, on_demand is not None, on_demand
+        menu: type[FreeMenu] | type[GatheredMenu] = GatheredMenu if self._gathers else FreeMenu
         self._plain = menu(costs, frontiers)
         self._orders: Orders = orders(costs.sequence, len(costs.blocks))
-        self._chains = Chains(costs, self._placements, self._lengths, gathers=gathers)
+        self._chains = Chains(costs, self._placements, self._lengths, gathers=self._gathers)
         self._known: dict[tuple[int, float, int], Mix | None] = {}
         self._cells: dict[int, AloneCells] = {}
         filled = [
@@ -67,25 +74,49 @@ class WindowMenu(Menu):
             for block in costs.blocks
         ]
         self._filled = np.array(filled)
-        links = self._orders.links
-        contested = any(one.contested for one in lendings(costs, links))
-        every = [self._placements(link) for link in links] if not contested else []
-        self._made = tuple(one for one in every if one is not None)
-        bounding: tuple[Placements, ...] | None = None
-        if len(self._made) < len(links):
-            pairs = [some_placements(costs, link, links, gathers=gathers) for link in links]
-            self._made, bounding = tuple(zip(*pairs, strict=True))
-        by_link = tuple(costs.blocks[kind] for kind, _ in links)
+        by_link = tuple(costs.blocks[kind] for kind, _ in self._orders.links)
         self._by_link = replace(costs, blocks=by_link)
-        early = None if gathers else EarlyMenu(costs, links, self._made)
-        self._early = None if early is None or early.exact else early
-        self._untied = self._free(self._made) if self._early is None else None
-        self._bounding = self._free(bounding) if bounding else None
+
+    @cached_property
+    def _placed(self) -> tuple[tuple[Placements, ...], tuple[Placements, ...] | None]:
+        """The choices of each link, and those that bound them; None: they are all there are."""
+        links = self._orders.links
+        if not any(one.contested for one in lendings(self._costs, links)):
+            every = [self._placements(link) for link in links]
+            made = tuple(one for one in every if one is not None)
+            if len(made) == len(links):
+                return made, None
+        pairs = [some_placements(self._costs, link, links, gathers=self._gathers) for link in links]
+        made, bounding = zip(*pairs, strict=True)
+        return tuple(made), tuple(bounding)
+
+    @cached_property
+    def _early(self) -> EarlyMenu | None:
+        """What decides links where some hold recompute for others."""
+        made, _ = self._placed
+        early = None if self._gathers else EarlyMenu(self._costs, self._orders.links, made)
+        return None if early is None or early.exact else early
+
+    @cached_property
+    def _untied(self) -> FreeMenu | GatheredMenu | None:
+        """What decides them where none does."""
+        return self._free(self._placed[0]) if self._early is None else None
+
+    @cached_property
+    def _bounding(self) -> FreeMenu | GatheredMenu | None:
+        made = self._placed[1]
+        return self._free(made) if made else None
 
     def _free(self, made: tuple[Placements, ...]) -> FreeMenu | GatheredMenu:
         """The menu of links where blocks do not depend on each other."""
         fronts = tuple(as_frontier(one) for one in made)
         return (GatheredMenu if self._gathers else FreeMenu)(self._by_link, fronts)
+
+    @cached_property
+    def _gathered(self) -> GatheredMenu:
+        """A relaxation of the menu ahead: every choice on demand, all that is rebuilt held."""
+        made, bounding = self._placed
+        return GatheredMenu(self._by_link, tuple(as_frontier(one) for one in bounding or made))
 
     @property
     def alone(self) -> FreeMenu:
@@ -110,10 +141,16 @@ class WindowMenu(Menu):
     def bounds(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
         """Windows shared out without loss; where some are contested, the larger relaxation."""
         kinds, order = counts[:, :-1], counts[:, -1]
-        menu = self._bounding or self._untied or self._early
-        assert menu is not None, "blocks are tied together or they are not"
-        found = menu.bounds(self._orders.linked[order], states, in_flight)
-        if self._bounding is not None:
+        linked = self._orders.linked[order]
+        if self._on_demand is not None:
+            found = self._on_demand._gathered.bounds(linked, states, in_flight)
+            contested = self._on_demand._bounding is not None
+        else:
+            menu = self._bounding or self._untied or self._early
+            assert menu is not None, "blocks are tied together or they are not"
+            found = menu.bounds(linked, states, in_flight)
+            contested = self._bounding is not None
+        if contested:
             filled = self._plain.bounds(kinds, states, in_flight) - kinds @ self._filled
             found = np.maximum(found, filled)
         return found
@@ -253,7 +290,7 @@ class WindowMenu(Menu):
         if share == _PLAIN:
             return self._plain.frontiers[self._orders.links[link][0]].choices[row]
         if share == _UNTIED:
-            return self._made[link].choices[row]
+            return self._placed[0][link].choices[row]
         made = self._placements(self._orders.links[link])
         assert made is not None, "a chain is made of placements"
         return made.choices[row]

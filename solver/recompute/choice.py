@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
 
 from solver.costs.pipeline import Block
 
@@ -47,6 +51,35 @@ class Choice:
     placed: tuple[Placed, ...] = ()
     hidden_seconds: float = 0.0
     early_bytes: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Picked(Sequence[Choice]):
+    """Some choices of one or more sequences, put in words when they are asked for.
+
+    ``rows``, shape (choices,), count through the sequences, one after the other.
+    """
+
+    parts: tuple[Sequence[Choice], ...]
+    rows: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, at: int) -> Choice: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Choice]: ...
+    def __getitem__(self, at: int | slice) -> Choice | Sequence[Choice]:
+        """One choice; or several."""
+        if isinstance(at, slice):
+            return [self[row] for row in range(*at.indices(len(self)))]
+        row = int(self.rows[at])
+        for part in self.parts:
+            if row < len(part):
+                return part[row]
+            row -= len(part)
+        raise IndexError(at)
 
 
 def needed_tensors(block: Block) -> frozenset[str]:

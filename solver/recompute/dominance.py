@@ -24,13 +24,29 @@ def undominated_rows(costs: Floats) -> Index:
 
     Of rows equal within rounding the first one stays. ``costs`` has shape (rows, columns).
     """
+    if len(costs) < 2:
+        return np.arange(len(costs))
+    finite = np.where(np.isfinite(costs), costs, 0.0)
+    slack = TOLERANCE * np.abs(finite).max(axis=0)
+    told_apart = np.flatnonzero((costs != costs[0]).any(axis=0))
+    if not len(told_apart):
+        return np.zeros(1, dtype=np.int64)
+    costs, slack = costs[:, told_apart], slack[told_apart]
     order = np.lexsort(costs.T[::-1])
+    if len(told_apart) == 1:
+        return order[:1]
     ordered = costs[order]
-    finite = np.where(np.isfinite(ordered), ordered, 0.0)
-    slack = TOLERANCE * np.abs(finite).max(axis=0, initial=0.0)
+    if len(told_apart) == 2:
+        least = np.minimum.accumulate(ordered[:, 1])
+        return np.asarray(order[np.append(True, least[:-1] > ordered[1:, 1] + slack[1])])
+    return order[_unbeaten(ordered, slack)]
+
+
+def _unbeaten(ordered: Floats, slack: Floats) -> Index:
+    """Places of rows in lexical order that none before is at most, but for ``slack``."""
     alive: list[Index] = []
-    kept = np.zeros((0, costs.shape[1]))
-    for start in range(0, len(order), STRIP):
+    kept = np.zeros((0, ordered.shape[1]))
+    for start in range(0, len(ordered), STRIP):
         strip = ordered[start : start + STRIP]
         rows = np.arange(len(strip))
         if len(kept):
@@ -40,8 +56,8 @@ def undominated_rows(costs: Floats) -> Index:
         among &= _EARLIER[: len(strip), : len(strip)]
         left = ~among.any(axis=0)
         kept = np.concatenate([kept, strip[left]])
-        alive.append(order[start + rows[left]])
-    return np.concatenate(alive) if alive else np.zeros(0, dtype=np.int64)
+        alive.append(start + rows[left])
+    return np.concatenate(alive)
 
 
 def _below(one: Floats, other: Floats) -> npt.NDArray[np.bool_]:

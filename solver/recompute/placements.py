@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.costs.pipeline import Block, Op, OpKind
-from solver.recompute.choice import Choice, Placed, needed_tensors
+from solver.recompute.choice import Choice, Picked, Placed, needed_tensors
 from solver.recompute.dominance import Floats, undominated_rows
 from solver.recompute.fill import ROUNDING, Fill
 from solver.recompute.windows import Window, placeable
@@ -80,28 +80,6 @@ class PlacedChoices(Sequence[Choice]):
 
 
 @dataclass(frozen=True, eq=False)
-class _Joined(Sequence[Choice]):
-    """Choices of two sequences in another order."""
-
-    parts: tuple[Sequence[Choice], Sequence[Choice]]
-    order: npt.NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.order)
-
-    @overload
-    def __getitem__(self, at: int) -> Choice: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Choice]: ...
-    def __getitem__(self, at: int | slice) -> Choice | Sequence[Choice]:
-        """One choice; or several."""
-        if isinstance(at, slice):
-            return [self[row] for row in range(*at.indices(len(self)))]
-        row, first = int(self.order[at]), len(self.parts[0])
-        return self.parts[0][row] if row < first else self.parts[1][row - first]
-
-
-@dataclass(frozen=True, eq=False)
 class Placements:
     """The choices of a block by ascending kept bytes; arrays have shape (choices,).
 
@@ -136,7 +114,7 @@ def joined(one: Placements, other: Placements) -> Placements:
 
     nothing = np.zeros((len(order), 0))
     return Placements(
-        choices=_Joined((one.choices, other.choices), order),
+        choices=Picked((one.choices, other.choices), order),
         kept=both(one.kept, other.kept),
         seconds=both(one.seconds, other.seconds),
         rebuilt=both(one.rebuilt, other.rebuilt),
@@ -317,7 +295,7 @@ class _Walk:
         into.setdefault(_ordered(demands), []).append(label)
 
     def _merge(self, parts: list[_Labels]) -> _Labels:
-        if len(parts) == 1 and len(parts[0].costs) == 1:
+        if len(parts) == 1:
             return parts[0]
         costs = np.concatenate([part.costs for part in parts])
         reruns = np.concatenate([part.reruns for part in parts])
