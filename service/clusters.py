@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from service.problems import ProblemError, problem
 from solver import request
 from solver.cluster.device import device
-from solver.cluster.imported import of_topology
+from solver.cluster.imported import leaf_level, of_topology
 from solver.cluster.readers.own import TopologyDocument, read, write
 from solver.cluster.readers.read import read_topology
 from solver.cluster.topology import Topology, merged
@@ -189,6 +189,9 @@ def with_cluster(asked: PlanRequest, stored: ClusterDocument) -> PlanRequest:
     rate = cluster.inter_node_bytes_per_second
     if rate is None and cluster.fabric is None:
         rate = stored.inter_node_bytes_per_second
+    leafs = (
+        node.path[0] if node.path else None for node in stored.topology.nodes if node.available
+    )
     explicit = cluster.model_copy(
         update={
             "name": None,
@@ -196,6 +199,7 @@ def with_cluster(asked: PlanRequest, stored: ClusterDocument) -> PlanRequest:
             "nodes": cluster.nodes or stored.nodes,
             "devices_per_node": cluster.devices_per_node or stored.devices_per_node,
             "inter_node_bytes_per_second": rate,
+            "switches": cluster.switches or leaf_level(leafs, stored.oversubscription),
         }
     )
     return asked.model_copy(update={"cluster": explicit})

@@ -152,6 +152,15 @@ class Pool(Strict):
     ) = Field(default=None, description="Per device, one direction; overrides `fabric`.")
 
 
+class SwitchLevel(Strict):
+    """One level of switches: leafs, to which nodes are plugged, spines above them, and so on."""
+
+    nodes: Count = Field(description="Nodes below one switch of this level.")
+    oversubscription: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] = Field(
+        description="Rate of a switch's links downwards over that of its links upwards."
+    )
+
+
 class Cluster(Strict):
     """The devices: a catalogue device with a node count, or for a profile just the memory."""
 
@@ -171,6 +180,14 @@ class Cluster(Strict):
     inter_node_bytes_per_second: (
         Annotated[float, Field(ge=1, le=1e15, allow_inf_nan=False)] | None
     ) = Field(default=None, description="Per device, one direction; overrides `fabric`.")
+    switches: list[SwitchLevel] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=4,
+        description="Switches above nodes, from the leafs up, where their links upwards are "
+        "oversubscribed; those of the topology if absent, without one none: any two nodes reach "
+        "each other at full rate.",
+    )
     topology: JsonValue = Field(
         default=None,
         description="A topology file as text, or the value of a JSON one; the format is "
@@ -206,6 +223,7 @@ _ONE_KIND = (
     "memory_bytes",
     "fabric",
     "inter_node_bytes_per_second",
+    "switches",
     "topology",
     "stage_devices",
 )

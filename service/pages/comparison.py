@@ -150,6 +150,7 @@ _NAMES = {
     "overlap": "Where recompute may hide",
     "memory_bytes": "Usable memory per device",
     "inter_node_bytes_per_second": "Between nodes, bytes a second per device",
+    "switches": "Below a switch, and down to up",
 }
 
 
@@ -178,4 +179,6 @@ def _written(name: str, value: object) -> str:
         return size(value)
     if isinstance(value, int):
         return f"{value:,}"
+    if name == "switches" and isinstance(value, list):
+        return "; ".join(f"{one['nodes']} nodes, {one['oversubscription']:g} to 1" for one in value)
     return str(value)[:200]

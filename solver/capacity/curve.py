@@ -119,7 +119,9 @@ def _variants(request: CapacityRequest) -> Iterator[tuple[str, str, PlanRequest,
         if within:
             yield cluster.device.name, "one-leaf", job, within
         rate = cluster.inter_node_bytes_per_second / request.spread.oversubscription
-        slower = job.cluster.model_copy(update={"inter_node_bytes_per_second": rate})
+        slower = job.cluster.model_copy(
+            update={"inter_node_bytes_per_second": rate, "switches": None}
+        )
         several = [count for count in counts if count > 1]
         yield (
             cluster.device.name,

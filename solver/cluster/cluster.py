@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import gcd
@@ -22,6 +23,18 @@ class FabricBasis(StrEnum):
 
 
 @dataclass(frozen=True)
+class SwitchLevel:
+    """One level of switches above nodes: ``devices`` below each, and what its uplinks carry.
+
+    ``share``: of its own cards' rate, what a device has of the links above this level while all
+    devices send upwards.
+    """
+
+    devices: int
+    share: float
+
+
+@dataclass(frozen=True)
 class Cluster:
     """``nodes`` equal nodes of ``devices_per_node`` devices.
 
@@ -29,7 +42,8 @@ class Cluster:
     of its node's network, one direction. ``domain_size``: consecutive devices that the fast links
     join, a multiple of the node where they reach beyond it (72 for NVL72). ``notes``: what was
     assumed of an imported topology. ``pools``: where devices differ, each kind as a cluster of its
-    own; the other fields then say what holds in all of them.
+    own; the other fields then say what holds in all of them. ``switches``: levels of switches whose
+    uplinks carry less than what is below them sends, from the leafs up.
     """
 
     device: Device
@@ -41,11 +55,17 @@ class Cluster:
     fabric_basis: FabricBasis = FabricBasis.DEVICE_DEFAULT
     notes: tuple[str, ...] = ()
     pools: tuple[Cluster, ...] = ()
+    switches: tuple[SwitchLevel, ...] = ()
 
     @property
     def devices(self) -> int:
         """All devices of the cluster."""
         return self.nodes * self.devices_per_node
+
+    @property
+    def devices_per_switch(self) -> tuple[int, ...]:
+        """Devices below one switch of each level."""
+        return tuple(level.devices for level in self.switches)
 
 
 def cluster_from_request(asked: request.Cluster, *, pools: bool = False) -> Cluster:
@@ -70,15 +90,17 @@ def cluster_from_request(asked: request.Cluster, *, pools: bool = False) -> Clus
     nodes = _required(asked.nodes, "nodes")
     per_node = _required(asked.devices_per_node, "devices_per_node")
     bandwidth, basis = _inter_node(asked, unit, per_node)
+    domain = _domain(unit, nodes, per_node)
     return Cluster(
         device=unit,
         nodes=nodes,
         devices_per_node=per_node,
         memory_bytes=asked.memory_bytes or unit.memory_bytes,
         inter_node_bytes_per_second=bandwidth,
-        domain_size=_domain(unit, nodes, per_node),
+        domain_size=domain,
         fabric_basis=basis,
         notes=notes,
+        switches=_switches(asked.switches or [], nodes, per_node, domain),
     )
 
 
@@ -159,3 +181,35 @@ def _domain(unit: Device, nodes: int, devices_per_node: int) -> int:
     """The node, or as many whole nodes as the device's links join (NVL72: 72 devices)."""
     joined = min(unit.scale_up_size // devices_per_node, nodes)
     return max(1, joined) * devices_per_node
+
+
+def _switches(
+    asked: Sequence[request.SwitchLevel], nodes: int, devices_per_node: int, domain: int
+) -> tuple[SwitchLevel, ...]:
+    """Those levels that slow somebody down: with several switches, and less rate above than below.
+
+    Raises:
+        BadRequest: A switch has fewer nodes below it than one of the level before, or than an
+            NVLink domain.
+    """
+    found, share, below = [], 1.0, 0
+    for number, level in enumerate(asked):
+        field = f"cluster.switches[{number}].nodes"
+        if level.nodes <= below:
+            raise BadRequest(
+                f"A switch of this level has {level.nodes} nodes below it, one of the level before "
+                f"{below}.",
+                field=field,
+                hint="Give the levels from the leafs up, each with more nodes than the last.",
+            )
+        if level.nodes * devices_per_node < domain:
+            raise BadRequest(
+                f"Fast links join {domain} devices, more than the {level.nodes} nodes below a "
+                "switch have.",
+                field=field,
+                hint=f"Give {-(-domain // devices_per_node)} or more.",
+            )
+        share, below = share / level.oversubscription, level.nodes
+        if level.nodes < nodes and share < 1.0:
+            found.append(SwitchLevel(level.nodes * devices_per_node, share))
+    return tuple(found)

@@ -11,20 +11,35 @@ reduce-scatter and an all-to-all (nccl-tests, doc/PERFORMANCE.md). The step coun
 and their per-hop latencies follow NCCL's own tuner (src/graph/tuning.cc): a ring takes size - 1
 steps per pass, of which nodes - 1 cross the network; a tree takes per_node - 1 steps inside the
 node and log2(nodes) between nodes, at a somewhat lower bandwidth. NCCL takes the faster.
+
+Above nodes are switches (leaf, spine, ...) whose uplinks may carry less than what is below them
+sends. A ring visits the ranks below a switch one after another and leaves it once, so r ranks of a
+group below a switch need one ring's bandwidth of uplink. All devices below it are in groups like
+this one, which share the uplinks evenly: each group has r devices' shares of them. So a wide group
+pays little for oversubscribed uplinks and one with a rank below each switch all of it. Groups that
+lie across a border between switches although they would fit below one are few; they have the
+uplinks for themselves and are counted as below one.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Group:
-    """The ranks of one collective and how they lie on the nodes."""
+    """The ranks of one collective and how they lie on the nodes.
+
+    ``shares``: for each level of switches above nodes, from the leafs up, how many devices' shares
+    of a switch's uplinks the group has: as many as it has ranks there; infinite where it lies below
+    one switch. Empty where all uplinks carry whatever is sent.
+    """
 
     size: int
     per_node: int
+    shares: tuple[float, ...] = ()
 
     @property
     def nodes(self) -> int:
@@ -32,13 +47,23 @@ class Group:
         return math.ceil(self.size / self.per_node)
 
     @staticmethod
-    def placed(size: int, stride: int, node: int) -> Group:
+    def placed(size: int, stride: int, node: int, switches: tuple[int, ...] = ()) -> Group:
         """The group of ``size`` ranks, every ``stride``-th, on nodes of ``node`` consecutive ranks.
 
-        Megatron-LM's default rank order is tp-cp-ep-dp-pp, so the stride of a dimension is the
-        product of the sizes before it (megatron/core/parallel_state.py).
+        ``switches``: consecutive ranks below one switch of each level. Megatron-LM's default rank
+        order is tp-cp-ep-dp-pp, so the stride of a dimension is the product of the sizes before it
+        (megatron/core/parallel_state.py).
         """
-        return Group(size, max(1, min(size, node // stride)))
+        return Group(
+            size,
+            max(1, min(size, node // stride)),
+            shares_of([max(1, below // stride) for below in switches], size),
+        )
+
+
+def shares_of(below: Iterable[int], size: int) -> tuple[float, ...]:
+    """``Group.shares`` of a group of ``size`` ranks, of which so many are below one switch."""
+    return tuple(float(ranks) if ranks < size else math.inf for ranks in below)
 
 
 @dataclass(frozen=True)
@@ -50,6 +75,8 @@ class Links:
     ``inter_bandwidth``: one device's share of its node's network cards.
     ``mesh``: ranks of a node are wired pairwise, so a group of r of the ``node`` devices reaches
     only (r - 1) / (node - 1) of the bandwidth (MI300X, Ascend 910B).
+    ``uplinks``: one device's share of a switch's links upwards, for each level of switches above
+    nodes from the leafs up; as many as ``Group.shares``.
     ``card_sharing``: share of its cards' bandwidth that a group with some but not all ranks of a
     node gets, where nodes have fewer cards than devices: groups do not know which card the others
     chose. 1 where every device has its own card.
@@ -67,6 +94,7 @@ class Links:
     tree_bandwidth: float
     mesh: bool = False
     card_sharing: float = 1.0
+    uplinks: tuple[float, ...] = ()
 
     def ring_bandwidth(self, group: Group) -> float:
         """Bytes per second through each rank of a ring over ``group``.
@@ -80,7 +108,13 @@ class Links:
         inter = group.per_node * self.inter_bandwidth
         if 1 < group.per_node < self.node:
             inter *= self.card_sharing
+        inter = min(inter, self.uplink_bandwidth(group.shares))
         return min(intra, inter) if group.per_node > 1 else inter
+
+    def uplink_bandwidth(self, shares: tuple[float, ...]) -> float:
+        """What the uplinks of every level leave to one who has these shares; infinite if all."""
+        levels = zip(shares, self.uplinks, strict=True) if shares else ()
+        return min((share * uplink for share, uplink in levels), default=math.inf)
 
     def _share(self, group: Group) -> float:
         if not self.mesh or group.per_node == 1:
@@ -139,8 +173,9 @@ def all_to_all(size_bytes: float, group: Group, links: Links) -> float:
     outside = (group.size - group.per_node) / group.size * size_bytes
     intra = inside / (links.intra_bandwidth * links._share(group)) if inside else 0.0
     inter = outside / links.inter_bandwidth
+    above = _above(size_bytes, group.size, group.shares, links)
     hop = links.inter_hop if group.nodes > 1 else links.intra_hop
-    return links.base + hop + max(intra, inter)
+    return links.base + hop + max(intra, inter, above)
 
 
 def forwarded_all_to_all(
@@ -165,14 +200,33 @@ def forwarded_all_to_all(
     outside = row_bytes * nodes * (group.nodes - 1) / group.nodes
     intra = inside / (links.intra_bandwidth * links._share(group)) if inside else 0.0
     inter = outside / links.inter_bandwidth
+    below = tuple(share / group.per_node for share in group.shares)
+    above = _above(row_bytes * nodes, group.nodes, below, links)
     hops = links.intra_hop * (group.per_node > 1) + links.inter_hop * (group.nodes > 1)
-    return links.base + hops + max(intra, inter)
+    return links.base + hops + max(intra, inter, above)
 
 
-def send(size_bytes: float, crosses_nodes: bool, links: Links) -> float:
-    """Seconds to pass ``size_bytes`` from one device to one other."""
+def _above(size_bytes: float, parts: int, shares: tuple[float, ...], links: Links) -> float:
+    """Seconds on the slowest uplinks of what goes in equal parts to ranks or nodes everywhere.
+
+    ``shares``: of the parts, how many are below the sender's own switch of each level.
+    """
+    seconds = 0.0
+    for below, uplink in zip(shares, links.uplinks, strict=True) if shares else ():
+        seconds = max(seconds, (parts - min(below, parts)) / parts * size_bytes / uplink)
+    return seconds
+
+
+def send(
+    size_bytes: float, crosses_nodes: bool, links: Links, shares: tuple[float, ...] = ()
+) -> float:
+    """Seconds to pass ``size_bytes`` from one device to one other.
+
+    ``shares``: of uplinks, what one who sends to another switch has, as ``Group.shares``.
+    """
     if crosses_nodes:
-        return links.base + links.inter_hop + size_bytes / links.inter_bandwidth
+        bandwidth = min(links.inter_bandwidth, links.uplink_bandwidth(shares))
+        return links.base + links.inter_hop + size_bytes / bandwidth
     return links.base + links.intra_hop + size_bytes / links.point_to_point_bandwidth
 
 

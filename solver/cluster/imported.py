@@ -6,6 +6,9 @@ What neither says and no catalogue can know is asked for, by the name of the fie
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+
 from solver import request
 from solver.cluster.device import device
 from solver.cluster.readers.read import read_topology
@@ -61,9 +64,19 @@ def of_topology(
     notes.append(
         f"Links inside a node are those of {name} in the device catalogue: {unit.intra_node_link}."
     )
+    switches = asked.switches or leaf_level(
+        (node.leaf for node in nodes), topology.oversubscription
+    )
+    if switches and not asked.switches:
+        notes.append(
+            f"Leafs of {switches[0].nodes} nodes whose links upwards carry 1/"
+            f"{switches[0].oversubscription:g} of what the nodes send; cluster.switches states "
+            "others."
+        )
     explicit = asked.model_copy(
         update={
             "topology": None,
+            "switches": switches,
             "device": name,
             "nodes": asked.nodes or len(nodes),
             "devices_per_node": per_node,
@@ -71,6 +84,20 @@ def of_topology(
         }
     )
     return explicit, tuple(notes)
+
+
+def leaf_level(
+    leafs: Iterable[str | None], oversubscription: float | None
+) -> list[request.SwitchLevel] | None:
+    """The leafs, each with as many nodes as most have, where their uplinks are oversubscribed.
+
+    ``leafs``: of each node that may be used, the switch that it is plugged into.
+    """
+    sizes = Counter(Counter(leaf for leaf in leafs if leaf is not None).values())
+    if oversubscription is None or not sizes:
+        return None
+    common = min(sizes, key=lambda size: (-sizes[size], size))
+    return [request.SwitchLevel(nodes=common, oversubscription=oversubscription)]
 
 
 def usable_nodes(topology: Topology, asked: request.Cluster) -> tuple[Node, ...]:

@@ -253,7 +253,7 @@ def _exchange(
     shard, machine = graph.shard, graph.machine
     group = shard.context
     size = ELEMENT * shard.tokens * (heads.key_width + heads.value_width)
-    step = send(size, group.nodes > 1, machine.links)
+    step = send(size, group.nodes > 1, machine.links, group.shares)
     steps = group.size - 1
     overlap = machine.calibration.software.context_parallel_overlap
     return graph.communicate(

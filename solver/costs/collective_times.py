@@ -78,7 +78,7 @@ def collective_times(
     software = software_of(training, layout)
     found = efficiencies(software) if efficiencies else calibration(cluster.device.name, software)
     links = machine_of(cluster, training, found).links
-    shard = sharding(training, layout, cluster.domain_size)
+    shard = sharding(training, layout, cluster.domain_size, cluster.devices_per_switch)
     hidden = architecture.hidden_size
     tokens = ELEMENT * shard.tokens * hidden
     times = []
@@ -95,8 +95,7 @@ def collective_times(
     )
     if layout.pipeline_parallel > 1:
         boundary = ELEMENT * shard.row_tokens * hidden
-        pair = Group(2, 1 if shard.send_crosses_nodes else 2)
-        times.append(of_kind(Account.PIPELINE_PARALLEL, "send", pair, boundary, links))
+        times.append(of_kind(Account.PIPELINE_PARALLEL, "send", shard.pair, boundary, links))
     weight = 4.0 if training.precision is Precision.FP32 else 2.0
     reduced = found.software.gradient_bytes
     return Collectives(
@@ -159,7 +158,7 @@ def of_kind(account: Account, kind: str, group: Group, size: float, links: Links
                 account, kind, group, size, all_reduce(size, group, links), 2 * part
             )
         case "send":
-            seconds = send(size, group.nodes > 1, links)
+            seconds = send(size, group.nodes > 1, links, group.shares)
             return CollectiveTime(account, kind, group, size, seconds, 1.0)
         case "all-to-all":
             return CollectiveTime(account, kind, group, size, all_to_all(size, group, links), part)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from solver.cluster.cluster import Cluster
-from solver.cluster.collectives import Group, Links, all_gather, all_reduce, send
+from solver.cluster.collectives import Links, all_gather, all_reduce
 from solver.costs.blocks import Builder
 from solver.costs.calibration import Calibration, Efficiencies, calibration, software_of
 from solver.costs.drafts import Completion, Draft
@@ -61,7 +61,7 @@ def pipeline_costs(
     software = implementation.software or software_of(training, layout)
     found = efficiencies(software) if efficiencies else calibration(cluster.device.name, software)
     machine = machine_of(cluster, training, found)
-    shard = sharding(training, layout, cluster.domain_size)
+    shard = sharding(training, layout, cluster.domain_size, cluster.devices_per_switch)
     generation = found.software
     boundary = 2.0 * shard.row_tokens * architecture.hidden_size
     send_seconds = _send_seconds(boundary, shard, machine, layout)
@@ -149,6 +149,10 @@ def machine_of(cluster: Cluster, training: Training, found: Calibration) -> Mach
         tree_bandwidth=efficiency.tree_fraction,
         mesh=device.mesh,
         card_sharing=efficiency.card_sharing if _cards_are_shared(cluster) else 1.0,
+        uplinks=tuple(
+            cluster.inter_node_bytes_per_second * efficiency.inter_fraction * level.share
+            for level in cluster.switches
+        ),
     )
     half = training.precision if training.precision is Precision.FP32 else Precision.BF16
     fp8 = device.fp8_flops
@@ -194,8 +198,8 @@ def _send_seconds(boundary: float, shard: Sharding, machine: Machine, layout: La
         return 0.0
     whole = shard.tensor.size == 1 or machine.calibration.software.whole_sends
     if shard.sequence_parallel or whole:
-        return send(boundary, shard.send_crosses_nodes, machine.links)
-    part = send(boundary / shard.tensor.size, shard.send_crosses_nodes, machine.links)
+        return shard.send(boundary, machine.links)
+    part = shard.send(boundary / shard.tensor.size, machine.links)
     return part + all_gather(boundary, shard.tensor, machine.links)
 
 
@@ -253,8 +257,7 @@ def _tied_embedding_seconds(
     if not architecture.tied_embeddings or layout.pipeline_parallel == 1:
         return 0.0
     table = architecture.vocabulary_size * architecture.hidden_size / layout.tensor_parallel
-    group = Group(2, 1) if shard.send_crosses_nodes else Group(2, 2)
-    return all_reduce(4.0 * table, group, machine.links)
+    return all_reduce(4.0 * table, shard.pair, machine.links)
 
 
 def _layer_flops(layer: Layer, hidden: int, sequence: int) -> float:

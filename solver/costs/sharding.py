@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
-from solver.cluster.collectives import Group
+from solver.cluster.collectives import Group, Links, send, shares_of
 from solver.layouts.layout import Layout
 from solver.request import Training
 
@@ -21,6 +22,7 @@ class Sharding:
     tp-cp-ep-dp-pp (megatron/core/parallel_state.py); experts fold over the tensor-, context- and
     data-parallel ranks, each expert split over the ``expert_tensor`` group. ``state_copies``: into
     how many groups the replicas are divided, each of which holds all states, sharded.
+    ``send_shares``: what a pipeline has of the uplinks of switches, as ``Group.shares``.
     """
 
     micro_batch: int
@@ -37,6 +39,7 @@ class Sharding:
     zero_stage: int
     send_crosses_nodes: bool
     state_copies: int = 1
+    send_shares: tuple[float, ...] = ()
 
     @property
     def of_passes(self) -> Sharding:
@@ -49,12 +52,24 @@ class Sharding:
             zero_stage=0,
             send_crosses_nodes=False,
             state_copies=1,
+            send_shares=(),
         )
 
     @property
     def runs_sharded(self) -> bool:
         """Whether weights and gradients move with every micro-batch (ZeRO 2 and 3)."""
         return self.zero_stage >= 2
+
+    @property
+    def pair(self) -> Group:
+        """A device and that of the neighbouring stage which it sends to."""
+        if self.send_crosses_nodes:
+            return Group(2, 1, self.send_shares)
+        return Group(2, 2)
+
+    def send(self, size_bytes: float, links: Links) -> float:
+        """Seconds to pass ``size_bytes`` to the neighbouring stage."""
+        return send(size_bytes, self.send_crosses_nodes, links, self.send_shares)
 
     def shards(self, group: Group) -> Group:
         """Of a group of replicas, the neighbours over which states are sharded.
@@ -63,17 +78,27 @@ class Sharding:
         num_distributed_optimizer_instances).
         """
         size = max(1, group.size // self.state_copies)
-        return Group(size, min(size, group.per_node))
+        return Group(
+            size,
+            min(size, group.per_node),
+            tuple(share if share < size else math.inf for share in group.shares),
+        )
 
     def copies(self, group: Group) -> Group:
         """Of a group of replicas, those that hold the same shard: one of each sharding group."""
         own = self.shards(group).size
         size = group.size // own
-        return Group(size, max(1, min(size, group.per_node // own)))
+        every = [max(1.0, share // own) if share < math.inf else share for share in group.shares]
+        return Group(size, max(1, min(size, group.per_node // own)), tuple(every))
 
 
-def sharding(training: Training, layout: Layout, node: int) -> Sharding:
-    """The slices of ``layout`` where ``node`` consecutive devices share a node (NVLink domain)."""
+def sharding(
+    training: Training, layout: Layout, node: int, switches: tuple[int, ...] = ()
+) -> Sharding:
+    """The slices of ``layout`` where ``node`` consecutive devices share a node (NVLink domain).
+
+    ``switches``: consecutive devices below one switch of each level with oversubscribed uplinks.
+    """
     sequence = training.sequence_length or 1
     tensor, context = layout.tensor_parallel, layout.context_parallel
     data, expert = layout.data_parallel, layout.expert_parallel
@@ -85,32 +110,50 @@ def sharding(training: Training, layout: Layout, node: int) -> Sharding:
         sequence=sequence,
         tokens=tokens,
         row_tokens=tokens / tensor if split else tokens,
-        tensor=Group.placed(tensor, 1, node),
-        context=Group.placed(context, tensor, node),
-        expert=Group.placed(expert, shards, node),
-        expert_tensor=Group.placed(shards, 1, node),
-        data=_replicas(layout, node),
+        tensor=Group.placed(tensor, 1, node, switches),
+        context=Group.placed(context, tensor, node, switches),
+        expert=Group.placed(expert, shards, node, switches),
+        expert_tensor=Group.placed(shards, 1, node, switches),
+        data=_replicas(layout, node, switches),
         expert_data=Group.placed(
             max(1, tensor * data * context // (shards * expert)),
             shards * expert * (layout.pipeline_parallel if layout.pipeline_inside else 1),
             node,
+            switches,
         ),
         sequence_parallel=split,
         zero_stage=layout.zero_stage,
         send_crosses_nodes=_pipeline_crosses(layout, node),
         state_copies=layout.state_copies,
+        send_shares=_pipeline(layout, switches),
     )
 
 
-def _replicas(layout: Layout, node: int) -> Group:
+def _replicas(layout: Layout, node: int, switches: tuple[int, ...]) -> Group:
     """Data and context parallel together; where pipelines lie between, only context is dense."""
+    near = [_near_replicas(layout, devices) for devices in (node, *switches)]
+    return Group(layout.replicas, near[0], shares_of(near[1:], layout.replicas))
+
+
+def _near_replicas(layout: Layout, devices: int) -> int:
+    """How many of one group of replicas are among so many consecutive devices."""
     tensor, context = layout.tensor_parallel, layout.context_parallel
     if not layout.pipeline_inside:
-        return Group.placed(layout.replicas, tensor, node)
-    near = Group.placed(context, tensor, node).per_node
+        return Group.placed(layout.replicas, tensor, devices).per_node
+    near = Group.placed(context, tensor, devices).per_node
     stride = tensor * context * layout.pipeline_parallel
-    far = Group.placed(layout.data_parallel, stride, node).per_node
-    return Group(layout.replicas, near if near < context else context * far)
+    far = Group.placed(layout.data_parallel, stride, devices).per_node
+    return near if near < context else context * far
+
+
+def _pipeline(layout: Layout, switches: tuple[int, ...]) -> tuple[float, ...]:
+    """Of uplinks, what one pipeline has: as many devices' shares as it has stages below a switch.
+
+    Of the stages below a switch only the last one sends out of it.
+    """
+    stride = layout.tensor_parallel * layout.context_parallel
+    stride *= 1 if layout.pipeline_inside else layout.data_parallel
+    return Group.placed(layout.pipeline_parallel, stride, 1, switches).shares
 
 
 def _pipeline_crosses(layout: Layout, node: int) -> bool:

@@ -55,6 +55,17 @@ def test_replacing_a_cluster_changes_the_plans_that_name_it(service: TestClient)
     assert plan_id(service, named()) != before
 
 
+def test_leafs_of_a_stored_cluster_count_where_their_uplinks_are_oversubscribed(
+    service: TestClient,
+) -> None:
+    service.post("/v1/clusters", json={**TREE, "oversubscription": 3.0})
+    spelt_out = asking("quick")
+    spelt_out["cluster"] |= {"nodes": 32, "inter_node_bytes_per_second": 5e10}
+    bare = plan_id(service, spelt_out)
+    spelt_out["cluster"]["switches"] = [{"nodes": 8, "oversubscription": 3.0}]
+    assert plan_id(service, named()) == plan_id(service, spelt_out) != bare
+
+
 def test_unknown_clusters_and_too_many_nodes_are_refused(service: TestClient) -> None:
     missing = service.post("/v1/plans", json=named())
     assert missing.status_code == 404

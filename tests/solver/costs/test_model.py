@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-from solver.cluster.cluster import Cluster
+from solver.cluster.cluster import Cluster, SwitchLevel
 from solver.cluster.device import device
 from solver.costs import model
 from solver.costs.model import pipeline_costs, work
@@ -207,3 +207,22 @@ def test_one_layout_costs_less_than_two_milliseconds() -> None:
         _costs(layout)
         seconds.append(time.process_time() - started)
     assert median(seconds) < 2e-3
+
+
+def test_replicas_that_fill_a_leaf_reduce_faster_than_replicas_on_every_leaf() -> None:
+    """8 stages of 16 replicas: next to each other, or a pipeline apart."""
+    leafs = replace(_cluster(16), switches=(SwitchLevel(32, 1 / 8),))
+    near = Layout(1, 8, 1, 1, 16, 1, 1, False, 1, "1f1b")
+    far = replace(near, rank_order="tp-cp-ep-pp-dp")
+    reduction, sends = {}, {}
+    for layout in (near, far):
+        flat, scarce = (
+            pipeline_costs(LLAMA, cluster, TRAINING, layout) for cluster in (_cluster(16), leafs)
+        )
+        slower = [_block(costs, "layer").gradient_seconds for costs in (scarce, flat)]
+        reduction[layout] = slower[0] / slower[1]
+        sends[layout] = scarce.send_seconds / flat.send_seconds
+    assert reduction[near] == pytest.approx(1.0)
+    assert reduction[far] > 1.5
+    assert sends[far] == pytest.approx(1.0)
+    assert sends[near] > 1.5

@@ -18,7 +18,7 @@ from solver.planner import found_by
 from solver.question import Question, question
 from solver.request import PlanRequest
 from solver.schedules import make_schedule
-from solver.search import search as searching
+from solver.search import heads
 from solver.search.bound import quick_bound
 from solver.search.envelope import Variant, envelope, enveloped, halves, leaders
 from solver.search.family_bounds import FamilyBounds
@@ -66,15 +66,20 @@ def small_space(seed: int) -> PlanRequest:
     if experts:
         layout["expert_parallel"] = chance.choice([1, [1, 2]])
     gigabytes = chance.choice([0.5, 0.7, 0.9, 1.2, 1.6, 24.0])
+    cluster: dict[str, Any] = {
+        "device": "A100-SXM4-80GB",
+        "nodes": chance.choice([1, 2]),
+        "devices_per_node": 4,
+        "memory_bytes": gigabytes * 1e9 + 3e9,
+    }
+    if seed % 5 == 3:  # nodes, leafs and spines to cross
+        cluster |= {"device": "A100-PCIe-80GB", "nodes": 8, "devices_per_node": 1}
+        cluster |= {"switches": [{"nodes": 2, "oversubscription": 2}]}
+        cluster["switches"] += [{"nodes": 4, "oversubscription": 4}]
     return PlanRequest.model_validate(
         {
             "model": {"huggingface": EXPERTS if experts else DENSE},
-            "cluster": {
-                "device": "A100-SXM4-80GB",
-                "nodes": chance.choice([1, 2]),
-                "devices_per_node": 4,
-                "memory_bytes": gigabytes * 1e9 + 3e9,
-            },
+            "cluster": cluster,
             "training": {"sequence_length": 2048, "global_batch_size": chance.choice([8, 16, 24])},
             "layout": layout,
         }
@@ -190,7 +195,7 @@ def test_no_variant_surpasses_the_first_by_more_than_its_gain(seed: int) -> None
 def test_bounding_variants_at_once_changes_no_answer(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(searching, "WORTH", -math.inf)
+    monkeypatch.setattr(heads, "WORTH", -math.inf)
     test_the_search_finds_what_solving_everything_finds(seed)
 
 
