@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from solver.costs.pipeline import PipelineCosts
 from solver.layouts import Layout
 
+Profile = tuple[int, ...]
+"""Cells of a leaf on every stage."""
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -33,6 +36,16 @@ class Grid:
     def cells(self) -> int:
         """All cells."""
         return self.stages * self.rows
+
+
+def profile_cost(grid: Grid, profile: Profile) -> float:
+    """What a leaf with this profile costs, bytes, with nothing saved counted as 0.
+
+    Its cells are a part of a ring on some stages, and keep pairs of neighbouring stages together.
+    """
+    partial = sum(0 < cells < grid.rows for cells in profile)
+    kept = sum(map(min, profile, profile[1:]))
+    return grid.group_bytes * partial - grid.edge_bytes * kept
 
 
 def grid_of(

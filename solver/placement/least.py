@@ -6,13 +6,16 @@ over all profiles of the c cells that it holds. All cells lie somewhere, so for 
     crossing >= edge x rows x (stages - 1) + price x cells
                 + sum over leafs of min over c up to its capacity of (f(c) - price x c)
 
-(weak Lagrangian duality). The right side is concave in the price and bends where f's lower convex
-hull does; where all leafs are needed whole it is the sum of f over their capacities.
+(weak Lagrangian duality). The right side is concave in the price and bends where the lower convex
+hull of f up to some capacity does; where all leafs are needed whole it is the sum of f over their
+capacities. Of one set of leafs the least sum of f itself is found, over whole numbers of cells that
+fill the grid.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -63,27 +66,78 @@ def least_crossing(grid: Grid, costs: Floats, capacities: Index) -> Floats:
     Returns:
         Bytes, shape (sets,).
     """
-    cells = np.arange(len(costs))
-    finite = np.isfinite(costs)
+    most = np.minimum(capacities, len(costs) - 1)
     best = np.full(len(capacities), -np.inf)
-    for price in _slopes(costs[finite]):
-        reduced = np.where(finite, costs - price * cells, np.inf)
-        of_leaf = np.minimum.accumulate(reduced)[np.minimum(capacities, len(costs) - 1)]
+    for price in _slopes(costs, np.unique(most)):
+        of_leaf = _reduced(costs, price)[most]
         best = np.maximum(best, price * grid.cells + of_leaf.sum(axis=1))
-    whole = costs[np.minimum(capacities, len(costs) - 1)].sum(axis=1)
+    whole = costs[most].sum(axis=1)
     best = np.where(capacities.sum(axis=1) == grid.cells, np.maximum(best, whole), best)
-    constant = grid.edge_bytes * grid.rows * (grid.stages - 1)
-    return np.maximum(constant + best, 0.0)
+    return np.maximum(_constant(grid) + best, 0.0)
 
 
-def _slopes(costs: Floats) -> list[float]:
-    """Slopes of the lower convex hull of f, one for each of its edges."""
+def least_of_leafs(grid: Grid, costs: Floats, capacities: Sequence[int]) -> float:
+    """The bound for one set of leafs with whole numbers of cells on each, bytes.
+
+    Dynamic programming over the leafs; the state is how many cells lie on those so far.
+    """
+    best = np.full(grid.cells + 1, np.inf)
+    best[0] = 0.0
+    for capacity in capacities:
+        without = best.copy()
+        for cells in range(1, min(capacity, len(costs) - 1, grid.cells) + 1):
+            np.minimum(best[cells:], without[:-cells] + costs[cells], out=best[cells:])
+    return max(_constant(grid) + float(best[-1]), 0.0)
+
+
+def worths(grid: Grid, costs: Floats, capacities: Sequence[int]) -> dict[int, float]:
+    """By cells on a leaf, the least that they cost, or more where a leaf is worth more elsewhere.
+
+    Where all leafs are needed whole the least cost itself; else, at the price of the best bound,
+    that of the cells and what the smallest leaf with so many is worth.
+    """
+    there = sorted({capacity for capacity in capacities if capacity})
+    if sum(capacities) == grid.cells:
+        return {cells: float(costs[cells]) for cells in there}
+    table = np.array(capacities)
+    _, price = max(
+        (price * grid.cells + float(_reduced(costs, price)[table].sum()), price)
+        for price in _slopes(costs, np.array(there))
+    )
+    of_leaf = _reduced(costs, price)
+    return {
+        cells: price * cells + float(of_leaf[min(c for c in there if c >= cells)])
+        for cells in range(1, there[-1] + 1)
+    }
+
+
+def _constant(grid: Grid) -> float:
+    """What all edges of the grid weigh."""
+    return grid.edge_bytes * grid.rows * (grid.stages - 1)
+
+
+def _reduced(costs: Floats, price: float) -> Floats:
+    """By capacity the least of cost less price, of so many cells or fewer."""
+    return np.asarray(np.minimum.accumulate(costs - price * np.arange(len(costs))))
+
+
+def _slopes(costs: Floats, capacities: Index) -> list[float]:
+    """Slopes of the lower convex hulls of f up to each capacity: where the bound bends."""
+    finite = np.isfinite(costs)
+    found = {0.0}
+    for capacity in capacities.tolist():
+        found.update(_hull(costs[: capacity + 1][finite[: capacity + 1]]))
+    return sorted(found)
+
+
+def _hull(costs: Floats) -> list[float]:
+    """Slopes of the lower convex hull, one for each of its edges."""
     hull: list[int] = []
     for at in range(len(costs)):
         while len(hull) > 1 and _slope(costs, hull[-1], at) <= _slope(costs, hull[-2], hull[-1]):
             hull.pop()
         hull.append(at)
-    return [_slope(costs, a, b) for a, b in itertools.pairwise(hull)] or [0.0]
+    return [_slope(costs, a, b) for a, b in itertools.pairwise(hull)]
 
 
 def _slope(costs: Floats, start: int, stop: int) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -17,6 +16,7 @@ from solver.cluster.topology import Node
 from solver.errors import BadRequest
 from solver.layouts import Layout
 from solver.placement.crossing import crossing_bytes, distinct, patterns
+from solver.placement.decide import decided
 from solver.placement.documents import (
     FreeNode,
     PlacedNode,
@@ -25,11 +25,8 @@ from solver.placement.documents import (
     Score,
     Spreads,
 )
-from solver.placement.every_profile import every_profile
-from solver.placement.filling import fillings
 from solver.placement.grid import Grid, grid_of
 from solver.placement.least import least_costs, least_crossing
-from solver.placement.program import Profile, solve
 from solver.placement.words import words
 from solver.question import question
 
@@ -57,7 +54,7 @@ def place(request: PlacementRequest) -> PlacementAnswer:
             error=f"The plan needs {grid.cells} times {grid.unit} nodes that are together; the "
             f"free nodes have {int(fabric.capacities.sum())}.",
         )
-    leafs, lower = _decided(grid, fabric, started + request.time_limit_seconds)
+    leafs, lower = decided(grid, fabric.capacities, started + request.time_limit_seconds)
     crossing = float(crossing_bytes(grid, leafs[None])[0])
     lower = min(lower, crossing)
     names = fabric.nodes_of(leafs)
@@ -159,76 +156,6 @@ def _cells(nodes: list[FreeNode], unit: int) -> list[list[FreeNode]]:
         for inside in domains.values()
         for start in range(0, len(inside) - unit + 1, unit)
     ]
-
-
-def _decided(grid: Grid, fabric: _Fabric, deadline: float) -> tuple[Index, float]:
-    """The leafs of every cell, and the proved bound of their crossing."""
-    capacities = fabric.capacities
-    orderly, chosen = patterns(grid, capacities[None])
-    if orderly[0] == 0.0 or grid.cells == 1:
-        return chosen[0], 0.0
-    fill_until = time.monotonic() + FILLING_SHARE * (deadline - time.monotonic())
-    in_time = itertools.takewhile(
-        lambda _: time.monotonic() < fill_until, fillings(grid, capacities.tolist())
-    )
-    filled = np.stack([chosen[0], *in_time])
-    crossing = crossing_bytes(grid, filled)
-    order = np.argsort(crossing, kind="stable")
-    leafs, best = filled[order[0]], float(crossing[order[0]])
-    costs = least_costs(grid, int(capacities.max()))
-    lower = float(least_crossing(grid, costs, capacities[None])[0])
-    if lower >= best * (1 - EXACT):
-        return leafs, lower
-    counts = {int(c): int(n) for c, n in Counter(capacities.tolist()).items() if c}
-    begun = [_profiles(grid, filled[at], len(capacities)) for at in order[:MOST_BEGUN]]
-    every = [profile for capacity in counts for profile in every_profile(grid, capacity) or []]
-    solution = solve(grid, counts, begun, every, deadline)
-    if solution.profiles is not None and solution.crossing < best * (1 - EXACT):
-        leafs = _assignment(grid, fabric, solution.profiles)
-    return leafs, max(lower, solution.lower_bound)
-
-
-EXACT = 1e-9
-"""Relative difference up to which a placement crosses no more than its bound."""
-
-FILLING_SHARE = 0.25
-"""Of the time, what fillings may take."""
-
-MOST_BEGUN = 8
-"""Fillings, the best ones, that the program begins with."""
-
-
-def _profiles(grid: Grid, leafs: Index, count: int) -> list[Profile]:
-    """The profiles of the leafs in an assignment."""
-    table = np.zeros((count, grid.stages), dtype=np.int64)
-    for stage in range(grid.stages):
-        table[:, stage] = np.bincount(leafs[:, stage], minlength=count)
-    return [tuple(int(cells) for cells in row) for row in table if row.any()]
-
-
-def _assignment(grid: Grid, fabric: _Fabric, profiles: list[tuple[int, Profile]]) -> Index:
-    """Cells for the profiles: rows stay on their leaf from stage to stage wherever they can."""
-    free = {leaf: int(capacity) for leaf, capacity in enumerate(fabric.capacities)}
-    table: dict[int, Profile] = {}
-    for capacity, profile in sorted(profiles, key=lambda entry: entry[1], reverse=True):
-        leaf = next(leaf for leaf, cells in free.items() if cells == capacity)
-        del free[leaf]
-        table[leaf] = profile
-    leafs = np.zeros((grid.rows, grid.stages), dtype=np.int64)
-    for stage in range(grid.stages):
-        left = Counter({leaf: profile[stage] for leaf, profile in table.items()})
-        open_rows = []
-        for row in range(grid.rows):
-            before = int(leafs[row, stage - 1]) if stage else -1
-            if left[before] > 0:
-                leafs[row, stage] = before
-                left[before] -= 1
-            else:
-                open_rows.append(row)
-        rest = [leaf for leaf, cells in left.items() for _ in range(cells)]
-        for row, leaf in zip(open_rows, rest, strict=True):
-            leafs[row, stage] = leaf
-    return leafs
 
 
 def _scores(request: PlacementRequest, grid: Grid) -> list[Score]:

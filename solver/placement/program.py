@@ -23,17 +23,16 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from ortools.linear_solver import pywraplp
 
-from solver.placement.grid import Grid
+from solver.placement.grid import Grid, Profile, profile_cost
 
 Floats = npt.NDArray[np.float64]
-Profile = tuple[int, ...]
 
 _MOST_ROUNDS = 400
 _SMALL = 1e-9
@@ -48,12 +47,12 @@ _INTEGER_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Solution:
-    """A profile for each leaf that is used, by capacity, and the proved bound; bytes.
+    """A profile for each leaf that is used, and the proved bound; bytes.
 
     ``profiles`` is None where none better than those begun with was found.
     """
 
-    profiles: list[tuple[int, Profile]] | None
+    profiles: list[Profile] | None
     crossing: float
     lower_bound: float
 
@@ -75,13 +74,13 @@ def solve(
         deadline: When to stop.
     """
     scale = max(grid.group_bytes, grid.edge_bytes, 1e-30)
-    group, edge = grid.group_bytes / scale, grid.edge_bytes / scale
-    constant = edge * grid.rows * (grid.stages - 1)
-    master = _Master(grid, capacities, group, edge)
+    grid = replace(grid, group_bytes=grid.group_bytes / scale, edge_bytes=grid.edge_bytes / scale)
+    constant = grid.edge_bytes * grid.rows * (grid.stages - 1)
+    master = _Master(grid, capacities)
     for profile in dict.fromkeys((*itertools.chain.from_iterable(begun), *known)):
         master.add(profile)
     bound = -math.inf
-    best = sum(_cost(grid, profile, group, edge) for profile in begun[0])
+    best = sum(profile_cost(grid, profile) for profile in begun[0])
     enough = best - ENOUGH * (constant + best)
     generate_until = deadline - _INTEGER_SHARE * max(deadline - time.monotonic(), 0.0)
     for _ in range(_MOST_ROUNDS):
@@ -89,7 +88,7 @@ def solve(
         if value is None:
             break
         added, gain, gains = False, 0.0, 0.0
-        worths = _Worths(grid, master, group, edge)
+        worths = _Worths(grid, master)
         worthiest = _best_profiles(grid, list(master.leafs), worths)
         for (capacity, count), (profile, worth) in zip(
             master.leafs.items(), worthiest, strict=True
@@ -108,10 +107,10 @@ def solve(
         lower = min(max(constant + bound, 0.0), constant + best)
         return Solution(None, (constant + best) * scale, lower * scale)
     left = max(deadline - time.monotonic(), 0.2)
-    chosen = _integer(grid, master, group, edge, begun[0], left)
+    chosen = _integer(grid, master, begun[0], left)
     if chosen is None:
         return Solution(None, math.inf, max(constant + bound, 0.0) * scale)
-    crossing = constant + sum(_cost(grid, profile, group, edge) for _, profile in chosen)
+    crossing = constant + sum(profile_cost(grid, profile) for profile in chosen)
     lower = min(max(constant + bound, 0.0), crossing)
     return Solution(chosen, crossing * scale, lower * scale)
 
@@ -169,12 +168,6 @@ def _moved(profile: Profile) -> Iterator[Profile]:
         yield (0,) * place + inner + (0,) * (first + last - place)
 
 
-def _cost(grid: Grid, profile: Profile, group: float, edge: float) -> float:
-    partial = sum(0 < cells < grid.rows for cells in profile)
-    kept = sum(min(pair) for pair in itertools.pairwise(profile))
-    return group * partial - edge * kept
-
-
 class _Master:
     """The linear relaxation over the profiles and cuts at hand, which grow.
 
@@ -188,8 +181,8 @@ class _Master:
         amounts: How often each profile is taken.
     """
 
-    def __init__(self, grid: Grid, capacities: dict[int, int], group: float, edge: float) -> None:
-        self._grid, self._group, self._edge = grid, group, edge
+    def __init__(self, grid: Grid, capacities: dict[int, int]) -> None:
+        self._grid = grid
         self.leafs = dict(sorted(capacities.items()))
         self._solver = pywraplp.Solver.CreateSolver("CLP")
         self._objective = self._solver.Objective()
@@ -204,7 +197,7 @@ class _Master:
         self._rounded: list[Any] = []
         # Cells that no leaf holds, and cells held twice, for a fine: the relaxation gets weaker,
         # not wrong, and prices stay within the fine. It grows until no solution pays it.
-        self._fine = 4.0 * (group + edge)
+        self._fine = 4.0 * (grid.group_bytes + grid.edge_bytes)
         self._missing = [self._solver.NumVar(0, self._solver.infinity(), "") for _ in rows]
         self._twice = [self._solver.NumVar(0, self._solver.infinity(), "") for _ in rows]
         for constraint, missing, twice in zip(rows, self._missing, self._twice, strict=True):
@@ -232,7 +225,7 @@ class _Master:
             return False
         amount = self._solver.NumVar(0, self._solver.infinity(), "")
         self.columns[profile] = amount
-        cost = _cost(self._grid, profile, self._group, self._edge)
+        cost = profile_cost(self._grid, profile)
         self._objective.SetCoefficient(amount, cost)
         for (beyond, _), row in zip(self.bounds, self._nested, strict=True):
             if size > beyond:
@@ -291,18 +284,12 @@ class _Worths:
     there and cells on the next, shape (stages - 1, rows + 1, rows + 1).
     """
 
-    def __init__(
-        self,
-        grid: Grid,
-        master: _Master,
-        group: float,
-        edge: float,
-    ) -> None:
+    def __init__(self, grid: Grid, master: _Master) -> None:
         cells = np.arange(grid.rows + 1)
-        own = -group * ((cells > 0) & (cells < grid.rows))
+        own = -grid.group_bytes * ((cells > 0) & (cells < grid.rows))
         self.alone = master.prices[:, None] * cells + own
         both = cells[:, None] + cells[None, :]
-        kept = edge * np.minimum(cells[:, None], cells[None, :])
+        kept = grid.edge_bytes * np.minimum(cells[:, None], cells[None, :])
         self.together = np.repeat(kept[None], grid.stages - 1, axis=0)
         for cut, price in zip(master.cuts, master.cut_prices, strict=True):
             if price and cut.width == 1:
@@ -355,11 +342,9 @@ def _walked_back(value: Floats, choices: list[npt.NDArray[np.int64]]) -> tuple[P
 def _integer(
     grid: Grid,
     master: _Master,
-    group: float,
-    edge: float,
     begun: Sequence[Profile],
     seconds: float,
-) -> list[tuple[int, Profile]] | None:
+) -> list[Profile] | None:
     """Whole numbers of leafs for the profiles at hand; ``begun`` is a placement that is known."""
     solver = pywraplp.Solver.CreateSolver("SCIP")
     solver.SetTimeLimit(int(1000 * seconds))
@@ -370,7 +355,7 @@ def _integer(
     for profile in master.columns:
         size = sum(profile)
         amount = solver.IntVar(0, sum(master.leafs.values()), "")
-        objective.SetCoefficient(amount, _cost(grid, profile, group, edge))
+        objective.SetCoefficient(amount, profile_cost(grid, profile))
         for beyond, row in rows:
             if size > beyond:
                 row.SetCoefficient(amount, 1)
@@ -385,9 +370,4 @@ def _integer(
     )
     if solver.Solve() not in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
         return None
-    taken = [profile for amount, profile in amounts for _ in range(round(amount.solution_value()))]
-    taken.sort(key=lambda profile: (-sum(profile), profile))
-    largest_first = sorted(
-        (capacity for capacity, count in master.leafs.items() for _ in range(count)), reverse=True
-    )
-    return list(zip(largest_first, taken, strict=False))
+    return [profile for amount, profile in amounts for _ in range(round(amount.solution_value()))]

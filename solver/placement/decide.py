@@ -1,0 +1,130 @@
+"""Leafs for the cells of a plan: from what is quick to what is exact, until the bound is met."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.placement.blocks import blocks
+from solver.placement.cover import cover
+from solver.placement.crossing import crossing_bytes, patterns
+from solver.placement.every_profile import every_profile
+from solver.placement.filling import fillings
+from solver.placement.grid import Grid, Profile
+from solver.placement.least import least_costs, least_of_leafs, worths
+from solver.placement.program import solve
+
+Index = npt.NDArray[np.int64]
+
+
+EXACT = 1e-9
+"""Relative difference up to which a placement crosses no more than its bound."""
+
+FILLING_SHARE = 0.25
+"""Of the time, what fillings may take."""
+
+MOST_BEGUN = 8
+"""Placements, the best ones, that the last program begins with."""
+
+EXCESS = 0.012
+"""Of the crossing, how far a block may be above the least that its cells cost."""
+
+
+def decided(grid: Grid, capacities: Index, deadline: float) -> tuple[Index, float]:
+    """The leafs of every cell, shape (rows, stages), and the proved bound of their crossing.
+
+    Args:
+        grid: The cells.
+        capacities: Cells of every leaf; together enough.
+        deadline: Monotonic seconds.
+    """
+    orderly, chosen = patterns(grid, capacities[None])
+    if orderly[0] == 0.0 or grid.cells == 1:
+        return chosen[0], 0.0
+    fill_until = time.monotonic() + FILLING_SHARE * (deadline - time.monotonic())
+    in_time = itertools.takewhile(
+        lambda _: time.monotonic() < fill_until, fillings(grid, capacities.tolist())
+    )
+    known = _Known(grid, np.stack([chosen[0], *in_time]))
+    costs = least_costs(grid, int(capacities.max()))
+    lower = least_of_leafs(grid, costs, capacities.tolist())
+    if lower < known.least * (1 - EXACT):
+        worth = worths(grid, costs, capacities.tolist())
+        found = blocks(grid, worth, capacities.tolist(), EXCESS * known.least)
+        covered = cover(grid, found, capacities.tolist(), known.least)
+        if covered is not None:
+            known.add(_assignment(grid, capacities, covered))
+    if lower < known.least * (1 - EXACT):
+        counts = {int(c): int(n) for c, n in Counter(capacities.tolist()).items() if c}
+        begun = [_profiles(grid, leafs, len(capacities)) for leafs in known.best(MOST_BEGUN)]
+        every = [profile for capacity in counts for profile in every_profile(grid, capacity) or []]
+        solution = solve(grid, counts, begun, every, deadline)
+        lower = max(lower, solution.lower_bound)
+        if solution.profiles is not None:
+            known.add(_assignment(grid, capacities, solution.profiles))
+    return known.best(1)[0], lower
+
+
+class _Known:
+    """Assignments, those that cross least first."""
+
+    def __init__(self, grid: Grid, leafs: Index) -> None:
+        self._grid = grid
+        crossing = crossing_bytes(grid, leafs)
+        order = np.argsort(crossing, kind="stable")
+        self._leafs, self._crossing = list(leafs[order]), crossing[order].tolist()
+
+    @property
+    def least(self) -> float:
+        """Bytes that the best one crosses."""
+        return float(self._crossing[0])
+
+    def best(self, count: int) -> list[Index]:
+        """The best ones."""
+        return self._leafs[:count]
+
+    def add(self, leafs: Index) -> None:
+        """Take one in; of equals the one that was there first goes first."""
+        crossing = float(crossing_bytes(self._grid, leafs[None])[0])
+        at = bisect.bisect_right(self._crossing, crossing * (1 + EXACT))
+        self._leafs.insert(at, leafs)
+        self._crossing.insert(at, crossing)
+
+
+def _profiles(grid: Grid, leafs: Index, count: int) -> list[Profile]:
+    """The profiles of the leafs in an assignment."""
+    table = np.zeros((count, grid.stages), dtype=np.int64)
+    for stage in range(grid.stages):
+        table[:, stage] = np.bincount(leafs[:, stage], minlength=count)
+    return [tuple(int(cells) for cells in row) for row in table if row.any()]
+
+
+def _assignment(grid: Grid, capacities: Index, profiles: Sequence[Profile]) -> Index:
+    """Cells for the profiles: rows stay on their leaf from stage to stage wherever they can.
+
+    The largest profile goes to the largest leaf.
+    """
+    largest = np.argsort(-capacities, kind="stable").tolist()
+    ordered = sorted(profiles, key=lambda profile: (-sum(profile), profile))
+    table: dict[int, Profile] = dict(zip(largest, ordered, strict=False))
+    leafs = np.zeros((grid.rows, grid.stages), dtype=np.int64)
+    for stage in range(grid.stages):
+        left = Counter({leaf: profile[stage] for leaf, profile in table.items()})
+        open_rows = []
+        for row in range(grid.rows):
+            before = int(leafs[row, stage - 1]) if stage else -1
+            if left[before] > 0:
+                leafs[row, stage] = before
+                left[before] -= 1
+            else:
+                open_rows.append(row)
+        rest = [leaf for leaf, cells in left.items() for _ in range(cells)]
+        for row, leaf in zip(open_rows, rest, strict=True):
+            leafs[row, stage] = leaf
+    return leafs
