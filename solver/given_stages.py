@@ -5,10 +5,13 @@ from __future__ import annotations
 from solver.assess import assess
 from solver.baselines.methods import METHODS, Method
 from solver.costs.pipeline import PipelineCosts
-from solver.errors import BadRequest
+from solver.partition.given_shared_splits import GivenSharedSplits
+from solver.partition.menu import Menu
 from solver.partition.policy_menu import least_memory_menu, policy_menu
 from solver.partition.policy_regimes import policy_regimes
-from solver.partition.stages import Stage, stages_at, with_ample_memory
+from solver.partition.problem import menu_on, partition_problem
+from solver.partition.regime import Regime, Split
+from solver.partition.stages import Stage, decided_stages, stages_at, with_ample_memory
 from solver.request import Overlap, Policy, Recompute
 from solver.schedules import Schedule
 
@@ -23,14 +26,8 @@ def stages_under(
     if recompute.policy in METHODS:
         return _by_method(METHODS[recompute.policy], recompute, costs, schedule)
     if recompute.policy is Policy.OPTIMAL:
-        if schedule.virtual_stages > 1:
-            raise BadRequest(
-                "The even split over stages that share devices is evaluated with a fixed policy.",
-                field="recompute.policy",
-                hint="Use none, full, selective, uniform or block.",
-            )
         regimes = policy_regimes(costs, recompute)
-        made = [stages_at(costs, regime.menu(costs), schedule, cuts) for regime in regimes]
+        made = [_optimal(costs, regime.menu(costs), schedule, cuts) for regime in regimes]
         fitting = [stages for stages in made if stages is not None]
         if fitting:
             return min(fitting, key=lambda stages: assess(costs, schedule, stages).makespan)
@@ -41,6 +38,23 @@ def stages_under(
     stages = stages_at(ample, menu, schedule, cuts)
     assert stages is not None, "everything fits an ample memory"
     return stages
+
+
+def _optimal(
+    costs: PipelineCosts, menu: Menu, schedule: Schedule, cuts: Split
+) -> tuple[Stage, ...] | None:
+    """The best stages of these cuts; None if they cannot fit.
+
+    Chunks of a device share its memory, so that what one keeps another may not.
+    """
+    if schedule.virtual_stages == 1:
+        return stages_at(costs, menu, schedule, cuts)
+    menu = menu_on(menu, schedule)
+    regime = Regime(lambda _: menu, splits=(cuts[: schedule.depth],))
+    problem = partition_problem(costs, menu, schedule, regime)
+    assert isinstance(problem, GivenSharedSplits)
+    found = problem.unproved()
+    return None if found is None else decided_stages(found, menu)
 
 
 def _by_method(

@@ -214,7 +214,8 @@ def _to_plan(request: PlanRequest) -> Question:
 def evaluate(request: PlanRequest) -> answers.Evaluation:
     """Time and memory of a fixed layout with a policy, layers split evenly; nothing is searched.
 
-    With ``policy: optimal`` each stage of the even split keeps what its memory allows.
+    With ``policy: optimal`` each stage of the even split keeps what its memory allows; where stages
+    share devices, by moves from one good plan to a better, nothing proved.
 
     Raises:
         BadRequest: The request cannot be read, breaks a rule, or leaves the layout open.

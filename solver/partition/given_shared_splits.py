@@ -25,6 +25,12 @@ class GivenSharedSplits:
         self._problems = sorted(problems, key=lambda problem: problem.bound)
         self.bound = min((problem.bound for problem in problems), default=math.inf)
 
+    def unproved(self) -> Partition | None:
+        """The fastest of the plans that moves lead to in each split; None if none fits."""
+        made = [problem.unproved() for problem in self._problems]
+        fitting = [plan for plan in made if plan is not None]
+        return min(fitting, key=lambda plan: plan.makespan, default=None)
+
     def solve(
         self,
         *,

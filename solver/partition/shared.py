@@ -167,6 +167,15 @@ class SharedProblem:
         lower += self._costs.fixed_seconds
         if lower >= cutoff:
             return Dominated(lower)
+        return self._partition(makespan, plan, lower)
+
+    def unproved(self) -> Partition | None:
+        """The plan that moves lead to, nothing but ``bound`` proved of it; None if none fits."""
+        self._improve(math.inf)
+        makespan, plan = self._best
+        return None if plan is None else self._partition(makespan, plan, self.bound)
+
+    def _partition(self, makespan: float, plan: Plan, lower: float) -> Partition:
         return Partition(
             cuts=plan[0],
             mixes=plan[1],
