@@ -43,7 +43,7 @@ from solver.partition.outcome import (
 from solver.partition.paths import own_paths
 from solver.partition.program import PartitionProgram, program_unit
 from solver.partition.timings import untimed
-from solver.partition.walks import Walks
+from solver.partition.walk_search import WalkSearch
 from solver.schedules import (
     OneForwardOneBackward,
     Path,
@@ -65,12 +65,6 @@ WIDE = 1e-3
 
 DEEP = 4
 """Blocks per stage up to which walks are the first bounds to look at."""
-
-FINER = 8
-"""Parts of the asked gap to which walks are followed where the plans they leave are slower."""
-
-WIDEST = 0.02
-"""How far above a bound, relative to it, the next limit is tried at most."""
 
 FEW_PLANS = 64
 """Plans that are simulated one by one rather than told to a program."""
@@ -176,7 +170,7 @@ class PartitionProblem:
         bound, most = 0.0, LARGE
         if self._is_deep(candidates):
             most = SMALL
-            bound, candidates = self._walk(candidates, relative_gap)
+            bound, candidates = self._walked(candidates, relative_gap)
             if bound >= min(self._best.makespan * (1 - relative_gap), self._cutoff):
                 return bound
         else:
@@ -275,56 +269,40 @@ class PartitionProblem:
     def _bounded(self, candidates: Candidates, relative_gap: float) -> tuple[float, Candidates]:
         """A bound and the runs of plans below the best one: by walks, where the schedule has them.
 
-        Small cases, which are solved to the end, go on until walks leave no better plan, or none
-        that they find.
+        Small cases, which are solved to the end, are not bounded by walks.
         """
         if not self._has_walks():
             return self._squeeze(candidates), candidates
         if int(candidates.alive.sum()) > SMALL:
-            return self._walk(candidates, relative_gap)
-        walks = Walks(candidates, self._schedule, self._costs.send_seconds)
-        while plan := walks.below(self._limit()):
-            if not self._best.offer([plan]):
-                break
-        else:
-            nothing = candidates.keeping(np.zeros_like(candidates.alive))
+            return self._walked(candidates, relative_gap)
+        candidates = self._seen(self._walks().left(candidates, EXACT))
+        if not candidates.alive.any():
             limit = self._limit()
-            return self._best.makespan if limit == self._best.makespan * (
-                1 - EXACT
-            ) else limit, nothing
-        candidates = candidates.keeping(walks.alive())
+            ours = limit == self._best.makespan * (1 - EXACT)
+            return self._best.makespan if ours else limit, candidates
         return self._squeeze(candidates), candidates
 
-    def _walk(self, candidates: Candidates, relative_gap: float) -> tuple[float, Candidates]:
-        """Halve the distance between bound and best plan by what walks leave below a limit.
+    def _walked(self, candidates: Candidates, relative_gap: float) -> tuple[float, Candidates]:
+        """A bound of all plans by walks, and the runs of those below the best one."""
+        low = float(self._bounds_of(candidates).min())
+        bound, candidates = self._walks().narrow(candidates, low, relative_gap)
+        return bound, self._seen(candidates)
 
-        What walks leave below a limit within the asked gap of the best plan is all that matters:
-        other plans are no faster than that limit (``_pruned_at``). Where another layout's plan sets
-        the limit, it is first asked whether anything is below that.
+    def _walks(self) -> WalkSearch:
+        return WalkSearch(
+            self._schedule,
+            self._costs.send_seconds,
+            self._best,
+            self._limit,
+            self._deadline,
+            asked_first=math.isfinite(self._cutoff),
+        )
 
-        Returns:
-            A bound, and the runs of which plans below the best one are made.
-        """
-        walks = Walks(candidates, self._schedule, self._costs.send_seconds)
-        low, high = float(self._bounds_of(candidates).min()), self._limit()
-        left, pruned_at = candidates.alive, math.inf
-        lost = math.isfinite(self._cutoff)
-        while time.monotonic() < self._deadline:
-            near, finer = (0.0, 0.0) if lost else (relative_gap, relative_gap / FINER)
-            if low >= min(self._limit() * (1 - near), high * (1 - finer)):
-                break
-            middle = min(high if lost else (low + high) / 2, low * (1 + WIDEST))
-            plan = walks.below(middle)
-            if not plan:
-                low = middle
-                continue
-            lost = False
-            self._best.offer([plan])
-            high = min(middle, self._limit())
-            if middle >= self._limit() * (1 - relative_gap):
-                left, pruned_at = walks.alive(), middle
-        self._pruned_at = min(self._pruned_at, max(pruned_at, low))
-        return low, candidates.keeping(left)
+    def _seen(self, candidates: Candidates) -> Candidates:
+        """Runs that walks left: plans of others may be as fast as a limit that others reached."""
+        if self._limit() < self._best.makespan * (1 - EXACT):
+            self._pruned_at = min(self._pruned_at, self._limit())
+        return candidates
 
     def _simulated(self, plans: list[tuple[Cut, ...]]) -> float:
         """Simulate the only plans that are left; a bound of them all."""

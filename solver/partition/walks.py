@@ -31,16 +31,39 @@ the first to the last, knows S and E of what can follow.
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 
-from solver.partition.candidates import Bools, Candidates, Cut
-from solver.partition.walk_steps import NEVER, Step, steps_of
+from solver.partition.candidates import Bools, Candidates, Cut, Index
+from solver.partition.walk_runs import NEVER, Runs, groups
 from solver.schedules import Schedule
 from solver.schedules.simulate import Floats
 
 LONGEST = 48
 """Stages of the longest interval that is followed."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Order:
+    """Runs in the order in which a program comes to them, stage by stage.
+
+    ``near`` is each run's cut that they are grouped by, ``far`` its other one; ``first`` are the
+    places, within a stage, at which the cuts ``cuts`` begin.
+    """
+
+    where: Index
+    edges: list[tuple[int, int]]
+    far: Index
+    first: list[Index]
+    cuts: list[Index]
+
+    @classmethod
+    def of(cls, where: Index, near: Index, far: Index, edges: list[tuple[int, int]]) -> _Order:
+        near = near[where]
+        first = [groups(near[low:high]) for low, high in edges]
+        cuts = [near[low:high][at] for (low, high), at in zip(edges, first, strict=True)]
+        return cls(where, edges, far[where], first, cuts)
 
 
 class Walks:
@@ -57,7 +80,6 @@ class Walks:
         self._p, self._n = schedule.devices, schedule.micro_batches
         self._there = 2.0 * send_seconds
         self._width = candidates.runs.shape[1]
-        self._steps = steps_of(candidates)
         stage = np.arange(self._p)[:, None]
         longest = min(self._p, LONGEST)
         length = np.arange(1, longest + 1)
@@ -65,216 +87,233 @@ class Walks:
         trips, rest = np.divmod(slots, length)
         # A trip's share of the slots, and the sends of all trips and of the way to the stage.
         some = trips > 0
-        self._share = np.where(some, slots / length, 0.0)
+        self.share = np.where(some, slots / length, 0.0)
         sends = self._there * (stage + (trips * (length - 1) + np.maximum(rest - 2, 0)) * some)
-        self._sends = np.where(slots > 0, sends, -NEVER)  # too few micro-batches for stage's paths
-        self._first_bounds()
+        self.sends = np.where(slots > 0, sends, -NEVER)  # too few micro-batches for stage's paths
+        # The same of intervals that begin at a stage, by the stages that they go on for.
+        end = np.minimum(stage + length - 1, self._p - 1)
+        self._share_from = self.share[end, length - 1]
+        self._sends_from = self.sends[end, length - 1]
+        self._look_at(Runs.of(candidates))
+        self._before, slow, ways = self._first_before()
+        runs, place = self.runs, (self.runs.stage, self.runs.start)
+        # What a run's micro-batches wait for behind it, and what leads to it where that begins with
+        # the gather of any stage up to there and ends with the reduction of any. Sends from and to
+        # the first stage, which ``sends`` counts, are taken off.
+        seconds = np.stack([runs.forward, runs.backward])
+        self._waits = (self._p - 1 - runs.stage) * np.maximum(seconds, slow[:, *place])
+        moved = np.stack([runs.gather, runs.reduction])
+        self.way = np.maximum(ways[:, *place], moved).sum(axis=0) - self._there * runs.stage
+        self.rest = self._rest(self._first_behind())
 
-    def _first_bounds(self) -> None:
-        """Least sums before every cut, and S and E behind it, whatever the limit.
+    def below(self, limits: Floats) -> tuple[int, tuple[Cut, ...]]:
+        """The place of the least limit below which a plan may stay, and such a plan.
 
-        Shapes (stages + 1, cuts); S and E hold the stage behind the cut and the way to it.
+        The place is how many limits there are, and the plan (), if none leaves anything; only the
+        plan is () where what is left below that limit makes none. ``limits`` ascend. Runs of which
+        no such plan is made are then no longer looked at, so that later limits are lower.
         """
-        before = np.full((self._p + 1, self._width), NEVER)
-        first, last = before.copy(), before.copy()
-        before[0, 0] = first[-1, 0] = last[-1, 0] = 0.0
-        for stage, steps in enumerate(self._steps):
-            for step in steps:
-                into = before[stage + 1, step.stop]
-                np.minimum(into, before[stage, step.start] + step.led, out=into)
-        slow = np.full((2, *before.shape), NEVER)
-        slow[:, 0, 0] = 0.0
-        for stage, steps in enumerate(self._steps):
-            for step in steps:
-                for table, seconds in zip(slow, (step.forward, step.backward), strict=True):
-                    into = table[stage + 1, step.stop]
-                    longest = np.maximum(table[stage, step.start], seconds)
-                    np.minimum(into, np.where(step.times < NEVER, longest, NEVER), out=into)
-        self._slow = slow
-        ways = np.full((2, *before.shape), NEVER)
-        ways[:, 0, 0] = 0.0
-        for stage, steps in enumerate(self._steps):
-            for step in steps:
-                sides = ((step.gather, step.forward), (step.reduction, step.backward))
-                for table, (moved, seconds) in zip(ways, sides, strict=True):
-                    into = table[stage + 1, step.stop]
-                    found = np.maximum(table[stage, step.start], moved) + seconds + self._there / 2
-                    np.minimum(into, np.where(step.times < NEVER, found, NEVER), out=into)
-        self._ways = ways
-        for stage in reversed(range(self._p)):
-            for step in self._steps[stage]:
-                down, up = self._behind(stage, step, first, last)
-                way = step.times + self._there
-                for table, seconds in ((first, down), (last, up)):
-                    into = table[stage, step.start]
-                    np.minimum(into, way + seconds, out=into)
-        self._before, self._first, self._last = before, first, last
+        place, behind = self._backward(limits)
+        if behind is None:
+            return place, ()
+        return place, self._forward(float(limits[place]), behind)
 
-    def _behind(self, stage: int, step: Step, first: Floats, last: Floats) -> tuple[Floats, Floats]:
-        """S and E of a stage's runs, shape (cuts,)."""
-        waits = self._p - 1 - stage
-        forward, backward = self._waiting(stage, step)
-        down = np.maximum(waits * forward, first[stage + 1, step.stop])
-        up = np.maximum(waits * backward, last[stage + 1, step.stop])
-        return down, up
-
-    def _led(self, stage: int, step: Step) -> Floats:
-        """What leads to a stage's runs and follows them where that begins with the gather of any
-        stage up to there, and ends with the reduction of any; shape (cuts,).
-
-        Sends from and to the first stage, which ``_sends`` counts, are taken off.
-        """
-        down = np.maximum(self._ways[0, stage, step.start], step.gather)
-        up = np.maximum(self._ways[1, stage, step.start], step.reduction)
-        return np.asarray(down + up - self._there * stage)
-
-    def _waiting(self, stage: int, step: Step) -> tuple[Floats, Floats]:
-        forward = np.maximum(step.forward, self._slow[0, stage, step.start])
-        backward = np.maximum(step.backward, self._slow[1, stage, step.start])
-        return forward, backward
-
-    def below(self, limit: float) -> tuple[Cut, ...]:
-        """A plan that may take less than ``limit``, () if there is none.
-
-        Runs of which no such plan is made are then no longer looked at, so that limits only fall.
-        """
-        behind = self._backward(limit)
-        return () if behind is None else self._forward(limit, *behind)
+    @property
+    def left(self) -> int:
+        """How many runs are still looked at."""
+        return len(self.runs.stage)
 
     def alive(self) -> Bools:
         """The runs that are still looked at, shape (V, W, W)."""
         alive = np.zeros_like(self._candidates.alive)
-        for stage, steps in enumerate(self._steps):
-            for step in steps:
-                start = np.flatnonzero(step.times < NEVER)
-                alive[stage, step.start.start + start, step.stop.start + start] = True
+        alive[self.runs.stage, self.runs.start, self.runs.stop] = True
         return alive
 
-    def _forward(self, limit: float, first: Floats, last: Floats) -> tuple[Cut, ...]:
-        before = np.full((self._width, 1), NEVER)
-        before[0, 0] = 0.0
-        interval = before.copy()
-        history = [before]
-        sums = np.full_like(self._before, NEVER)
-        sums[0, 0] = 0.0
-        left: list[list[Step]] = []
-        for stage, steps in enumerate(self._steps):
-            open_ = before.shape[1]
-            share, sends = self._share[stage, :open_], self._sends[stage, :open_]
-            worth = limit - share * self._there
-            shape = (self._width, min(open_ + 1, self._share.shape[1]))
-            before_next, interval_next = np.full(shape, NEVER), np.full(shape, NEVER)
-            kept = shape[1] - 1
-            left.append([])
-            for step in steps:
-                down, up = self._behind(stage, step, first, last)
-                times = step.times[:, None]
-                total = before[step.start] + step.led[:, None]
-                inside = interval[step.start] + times
-                value = inside * share
-                value += np.maximum(total, (self._led(stage, step) + step.times)[:, None])
-                value += sends
-                value += (down + up + step.fixed)[:, None]
-                lost = value >= limit
-                gone = np.asarray(lost.all(axis=1))
-                if gone.all():
-                    continue
-                left[-1].append(step.without(gone))
-                total[lost] = NEVER
-                goes_on = value > worth
-                goes_on[:, kept:] = False
-                if goes_on.any():
-                    into = before_next[step.stop, 1:]
-                    np.minimum(into, np.where(goes_on, total, NEVER)[:, :kept], out=into)
-                    inside[lost | ~goes_on] = NEVER
-                    into = interval_next[step.stop, 1:]
-                    np.minimum(into, inside[:, :kept], out=into)
-                    total[goes_on] = NEVER
-                into = before_next[step.stop, 0]
-                np.minimum(into, total.min(axis=1), out=into)
-            reached = (before_next < NEVER).any(axis=0)
-            if not reached.any():
-                return ()
-            wide = int(np.flatnonzero(reached)[-1]) + 1
-            before, interval = before_next[:, :wide], interval_next[:, :wide]
-            interval[:, 0] = np.where(before[:, 0] < NEVER, 0.0, NEVER)
-            sums[stage + 1] = before.min(axis=1)
-            history.append(before)
-        plan = self._traced(history)
-        self._before, self._first, self._last, self._steps = sums, first, last, left
-        return plan
+    def _look_at(self, runs: Runs) -> None:
+        """These runs from now on."""
+        self.runs = runs
+        edges = runs.edges(self._p)
+        here = np.arange(len(runs.stage))
+        self._by_start = _Order.of(here, runs.start, runs.stop, edges)
+        self.by_stop = _Order.of(runs.by_stop(), runs.stop, runs.start, edges)
 
-    def _backward(self, limit: float) -> tuple[Floats, Floats] | None:
-        """S and E behind every cut among what may stay below the limit; None if nothing may."""
-        p, width = self._p, self._width
-        first, last = np.full((p + 1, width), NEVER), np.full((p + 1, width), NEVER)
-        first[-1, 0] = last[-1, 0] = 0.0
-        # Per cut and stages in the interval: S and E behind, S + E at the interval's end, its sum.
-        state = np.full((4, width, 1), NEVER)
+    def _first_before(self) -> tuple[Floats, Floats, Floats]:
+        """Whatever the limit, before every cut: least sums, least slowest passes, least ways.
+
+        Shapes (stages + 1, cuts); slowest passes and ways for forward and backward apart. A way
+        begins with the gather, or ends with the reduction, of any stage.
+        """
+        runs, order = self.runs, self.by_stop
+        nothing, send = np.zeros(len(runs.stage)), self._there / 2
+        at_least = np.stack([nothing, runs.forward, runs.backward, runs.gather, runs.reduction])
+        more = np.stack([runs.led, nothing, nothing, runs.forward + send, runs.backward + send])
+        at_least, more = at_least[:, order.where], more[:, order.where]
+        table = np.full((self._p + 1, 5, self._width), NEVER)
+        table[0, :, 0] = 0.0
+        for stage, (low, high) in enumerate(order.edges):
+            found = table[stage].take(order.far[low:high], axis=1)
+            np.maximum(found, at_least[:, low:high], out=found)
+            found += more[:, low:high]
+            table[stage + 1][:, order.cuts[stage]] = np.minimum.reduceat(
+                found, order.first[stage], axis=1
+            )
+        table = table.transpose(1, 0, 2)
+        return table[0], table[1:3], table[3:]
+
+    def _first_behind(self) -> Floats:
+        """S and E behind every cut, whatever the limit, with the stage behind and the way to it.
+
+        Shape (2, stages + 1, cuts).
+        """
+        runs, order = self.runs, self._by_start
+        table = np.full((self._p + 1, 2, self._width), NEVER)
+        table[-1, :, 0] = 0.0
+        way = runs.times + self._there
+        for stage in reversed(range(self._p)):
+            (low, high), first, cuts = order.edges[stage], order.first[stage], order.cuts[stage]
+            found = table[stage + 1].take(order.far[low:high], axis=1)
+            np.maximum(found, self._waits[:, low:high], out=found)
+            found += way[low:high]
+            table[stage][:, cuts] = np.minimum.reduceat(found, first, axis=1)
+        return table.transpose(1, 0, 2)
+
+    def _backward(self, limits: Floats) -> tuple[int, Floats | None]:
+        """The place of the least limit that leaves something; S and E there behind every cut.
+
+        Shape (2, stages + 1, cuts). All limits are looked at in one go, until they leave nothing.
+        """
+        runs, order = self.runs, self._by_start
+        led = np.maximum(self.way, self._before[runs.stage, runs.start]) + runs.fixed
+        led, times = led[:, None], runs.times[:, None]
+        way, waits = times + self._there, self._waits[:, None, :, None]
+        place, limits = 0, limits[:, None, None]
+        tolls = self._share_from * self._there
+        behind = np.full((2, len(limits), self._p + 1, self._width), NEVER)
+        behind[:, :, -1, 0] = 0.0
+        # Per limit, cut and stages in the interval: S and E behind, S + E at the interval's end,
+        # its sum.
+        state = np.full((4, len(limits), self._width, 1), NEVER)
+        state[:, :, 0, 0] = 0.0
+        for stage in reversed(range(self._p)):
+            low, high = order.edges[stage]
+            if low == high:
+                return place + len(limits), None
+            open_, first, cuts = state.shape[3], order.first[stage], order.cuts[stage]
+            found = state.take(order.far[low:high], axis=2)
+            ends = found[:2]
+            np.maximum(ends, waits[:, :, low:high], out=ends)
+            np.add(found[0, ..., 0], found[1, ..., 0], out=found[2, ..., 0])
+            found[3] += times[low:high]
+            value = found[3] * (self._share_from[stage, :open_] + 1.0)
+            value += found[2]
+            value += self._sends_from[stage, :open_]
+            value += led[low:high]
+            ends += way[low:high]
+            lost, goes_on, kept = self._split(value, limits, limits - tolls[stage, :open_])
+            closed = np.minimum.reduce(ends + (lost | goes_on) * NEVER, axis=3)
+            state = np.full((4, len(limits), self._width, kept + 1), NEVER)
+            state[:2, :, cuts, 0] = np.minimum.reduceat(closed, first, axis=2)
+            if np.greater(goes_on, lost, out=goes_on).any():
+                found += ~goes_on * NEVER
+                state[..., cuts, 1:] = np.minimum.reduceat(found[..., :kept], first, axis=2)
+            reached = np.minimum.reduce(state[0], axis=1) < NEVER
+            lengths = np.logical_or.reduce(reached, axis=0).nonzero()[0]
+            if not len(lengths):
+                return place + len(limits), None
+            state = state[..., : int(lengths[-1]) + 1]
+            gone = int(np.logical_or.reduce(reached, axis=1).argmax())
+            if gone:
+                state, limits, behind = state[:, gone:], limits[gone:], behind[:, gone:]
+                place += gone
+            state[2:, ..., 0] = (state[0, ..., 0] >= NEVER) * NEVER
+            behind[:, :, stage] = np.minimum.reduce(state[:2], axis=3)
+        return place, behind[:, 0]
+
+    def _split(
+        self, value: Floats, limit: Floats | float, worth: Floats
+    ) -> tuple[Bools, Bools, int]:
+        """Which states pass the limit, which keep their interval open, and how many lengths can."""
+        kept = min(value.shape[-1] + 1, self.share.shape[1]) - 1
+        goes_on = value > worth
+        goes_on[..., kept:] = False
+        return value >= limit, goes_on, kept
+
+    def _rest(self, behind: Floats) -> Floats:
+        """What follows runs at least: S and E behind them, or as long as they wait; their update.
+
+        Shape (runs,); ``behind`` as of ``_backward``.
+        """
+        runs = self.runs
+        seconds = np.maximum(self._waits, behind[:, runs.stage + 1, runs.stop]).sum(axis=0)
+        return np.asarray(seconds + runs.fixed)
+
+    def _forward(self, limit: float, behind: Floats) -> tuple[Cut, ...]:
+        runs, order = self.runs, self.by_stop
+        ends = self._rest(behind)
+        rest = ends[order.where, None]
+        led = (self.way + runs.times)[order.where, None]
+        more = np.stack([runs.led, runs.times])[:, order.where, None]
+        worth = limit - self.share * self._there
+        # Per cut and stages in the interval: the least sum before, and that of the interval.
+        state = np.full((2, self._width, 1), NEVER)
         state[:, 0, 0] = 0.0
-        for stage in reversed(range(p)):
-            open_ = state.shape[2]
-            length = np.arange(open_)
-            share, sends = self._share[stage + length, length], self._sends[stage + length, length]
-            worth = limit - share * self._there
-            following = np.full((4, width, min(open_ + 1, self._share.shape[1])), NEVER)
-            kept = following.shape[2] - 1
-            waits = p - 1 - stage
-            for step in self._steps[stage]:
-                found = state[:, step.stop].copy()
-                forward, backward = self._waiting(stage, step)
-                np.maximum(found[0], waits * forward[:, None], out=found[0])
-                np.maximum(found[1], waits * backward[:, None], out=found[1])
-                found[2, :, 0] = found[0, :, 0] + found[1, :, 0]
-                times = step.times[:, None]
-                found[3] += times
-                value = found[3] * (share + 1.0)
-                value += found[2]
-                value += sends
-                led = self._led(stage, step)
-                led = np.maximum(led, self._before[stage, step.start])
-                value += (led + step.fixed)[:, None]
-                lost = value >= limit
-                if lost.all():
-                    continue
-                found[:2] += times + self._there
-                found[:, lost] = NEVER
-                goes_on = value > worth
-                goes_on[:, kept:] = False
-                if goes_on.any():
-                    into = following[:, step.start, 1:]
-                    np.minimum(into, np.where(goes_on, found, NEVER)[:, :, :kept], out=into)
-                    found[:2, goes_on] = NEVER
-                into = following[:2, step.start, 0]
-                np.minimum(into, found[:2].min(axis=2), out=into)
-            reached = (following[0] < NEVER).any(axis=0)
-            if not reached.any():
-                return None
-            state = following[:, :, : int(np.flatnonzero(reached)[-1]) + 1]
-            state[2:, :, 0] = np.where(state[0, :, 0] < NEVER, 0.0, NEVER)
-            first[stage], last[stage] = state[0].min(axis=1), state[1].min(axis=1)
-        return first, last
+        history = [state[0]]
+        left = np.zeros(len(runs.stage), dtype=bool)
+        before = np.full((self._p + 1, self._width), NEVER)
+        before[0, 0] = 0.0
+        for stage, (low, high) in enumerate(order.edges):
+            open_, first, cuts = state.shape[2], order.first[stage], order.cuts[stage]
+            found = state.take(order.far[low:high], axis=1)
+            found += more[:, low:high]
+            value = found[1] * self.share[stage, :open_]
+            value += np.maximum(found[0], led[low:high])
+            value += self.sends[stage, :open_]
+            value += rest[low:high]
+            lost, goes_on, kept = self._split(value, limit, worth[stage, :open_])
+            left[order.where[low:high]] = ~np.logical_and.reduce(lost, axis=1)
+            closed = np.minimum.reduce(found[0] + (lost | goes_on) * NEVER, axis=1)
+            state = np.full((2, self._width, kept + 1), NEVER)
+            state[0, cuts, 0] = np.minimum.reduceat(closed, first)
+            if np.greater(goes_on, lost, out=goes_on).any():
+                found += ~goes_on * NEVER
+                state[:, cuts, 1:] = np.minimum.reduceat(found[..., :kept], first, axis=1)
+            lengths = (np.minimum.reduce(state[0], axis=0) < NEVER).nonzero()[0]
+            if not len(lengths):
+                return ()
+            state = state[:, :, : int(lengths[-1]) + 1]
+            state[1, :, 0] = (state[0, :, 0] >= NEVER) * NEVER
+            before[stage + 1] = np.minimum.reduce(state[0], axis=1)
+            history.append(state[0])
+        plan = self._traced(history)
+        self._before = before
+        self._waits, self.way, self.rest = self._waits[:, left], self.way[left], ends[left]
+        self._look_at(runs.taking(left))
+        return plan
 
     def _traced(self, history: list[Floats]) -> tuple[Cut, ...]:
         """A plan of least sum before, from the last stage to the first."""
+        order = self.by_stop
+        led = self.runs.led[order.where]
         cut, length = 0, int(history[-1][0].argmin())
         places = [cut]
         for stage in reversed(range(self._p)):
-            before, after = history[stage], history[stage + 1][cut, length]
-            best = (NEVER, 0, 0)
-            for step in self._steps[stage]:
-                at = cut - step.stop.start
-                if not 0 <= at < len(step.times):
-                    continue
-                start = step.start.start + at
-                row = before[start] + step.led[at]
-                choices = [length - 1] if length else range(len(row))
-                best = min(
-                    best,
-                    *((abs(row[one] - after), start, one) for one in choices),
-                    key=lambda b: b[0],
-                )
-            _, cut, length = best
+            low, high = order.edges[stage]
+            after = history[stage + 1][cut, length]
+            group = int(order.cuts[stage].searchsorted(cut))
+            begin = low + int(order.first[stage][group])
+            later = order.first[stage][group + 1 :]
+            stop = low + int(later[0]) if len(later) else high
+            rows = history[stage].take(order.far[begin:stop], axis=0) + led[begin:stop, None]
+            misses = np.abs(rows - after)
+            if length:
+                at, length = int(misses[:, length - 1].argmin()), length - 1
+            else:
+                at, length = divmod(int(misses.argmin()), misses.shape[1])
+            cut = int(order.far[begin + at])
             places.append(cut)
-        edges = self._candidates.offset + np.array(places[::-1])
+        return self.plan(places[::-1])
+
+    def plan(self, places: list[int]) -> tuple[Cut, ...]:
+        """The plan that cuts at these places of the windows."""
+        edges = self._candidates.offset + np.array(places)
         return tuple(itertools.pairwise(edges.tolist()))

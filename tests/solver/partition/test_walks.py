@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from solver.partition.candidates import Candidates, Cut
 from solver.partition.runs import signatures
+from solver.partition.walk_beam import promising_plans
 from solver.partition.walks import Walks
 from solver.schedules import OneForwardOneBackward, StageTimes, makespans
 
@@ -86,8 +87,8 @@ def test_a_limit_above_the_best_plan_leaves_a_plan(seed: int, above: float) -> N
     deep = Deep(seed)
     best = deep.makespans(deep.plans()).min()
     walks = deep.walks()
-    assert walks.below(best * (1 + 2 * above))
-    assert walks.below(best * (1 + above)), "limits may fall one after another"
+    assert walks.below(np.array([best * (1 + 2 * above)]))[1]
+    assert walks.below(np.array([best * (1 + above)]))[1], "limits may fall one after another"
 
 
 @given(seed=st.integers(0, 10**6))
@@ -98,9 +99,39 @@ def test_every_plan_below_a_limit_is_made_of_runs_that_are_left(seed: int) -> No
     seconds = deep.makespans(plans)
     walks = deep.walks()
     limit = float(np.quantile(seconds, 0.2)) * (1 + 1e-9)
-    assert walks.below(limit)
+    assert walks.below(np.array([limit]))[1]
     alive = walks.alive()
     for plan, taken in zip(plans, seconds, strict=True):
         if taken < limit:
             for stage, cut in enumerate(plan):
                 assert alive[(stage, *deep.candidates.index(stage, cut))]
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=60, deadline=None)
+def test_limits_tried_at_once_are_told_apart_as_one_by_one(seed: int) -> None:
+    deep = Deep(seed)
+    best = deep.makespans(deep.plans()).min()
+    limits = best * np.array([0.7, 0.9, 0.97, 0.999, 1.0001, 1.1])
+    place, plan = deep.walks().below(limits)
+    alone = [deep.walks().below(limits[at : at + 1])[0] for at in range(len(limits))]
+    assert place == alone.index(0), "the least limit that leaves something"
+    assert place <= 4
+    assert plan or limits[place] <= best
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=60, deadline=None)
+def test_promising_plans_are_plans_of_the_runs_that_are_left(seed: int) -> None:
+    deep = Deep(seed)
+    walks = deep.walks()
+    everything = set(deep.plans())
+    assert set(promising_plans(walks)) <= everything
+    assert promising_plans(walks)
+    limit = deep.makespans(deep.plans()).min() * 1.02
+    walks.below(np.array([limit]))
+    alive = walks.alive()
+    for plan in promising_plans(walks):
+        assert plan in everything
+        for stage, cut in enumerate(plan):
+            assert alive[(stage, *deep.candidates.index(stage, cut))]
