@@ -270,6 +270,12 @@ class Training(Strict):
         description="Whether gradients are reduced and weights gathered while others compute; as "
         "such software usually does if absent.",
     )
+    overlap_expert_parallel: bool = Field(
+        default=False,
+        description="Whether the exchange of experts' tokens runs beside the products of another "
+        "micro-batch (Megatron-LM's `--overlap-moe-expert-parallel-comm`). In a pipeline it takes "
+        "several chunks per device: list `layout.virtual_stages`.",
+    )
 
 
 class RankOrder(StrEnum):

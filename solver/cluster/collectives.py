@@ -72,6 +72,7 @@ class Links:
 
     ``intra_bandwidth``: a ring inside the node. ``switch_bandwidth``: an all-reduce that the
     switch reduces (NVLS); equal to ``intra_bandwidth`` where there is none.
+    ``exchange_bandwidth``: an all-to-all inside the node, whose many small parts fill a link less.
     ``inter_bandwidth``: one device's share of its node's network cards.
     ``mesh``: ranks of a node are wired pairwise, so a group of r of the ``node`` devices reaches
     only (r - 1) / (node - 1) of the bandwidth (MI300X, Ascend 910B).
@@ -86,6 +87,7 @@ class Links:
     node: int
     intra_bandwidth: float
     switch_bandwidth: float
+    exchange_bandwidth: float
     inter_bandwidth: float
     point_to_point_bandwidth: float
     base: float
@@ -171,7 +173,7 @@ def all_to_all(size_bytes: float, group: Group, links: Links) -> float:
         return 0.0
     inside = (group.per_node - 1) / group.size * size_bytes
     outside = (group.size - group.per_node) / group.size * size_bytes
-    intra = inside / (links.intra_bandwidth * links._share(group)) if inside else 0.0
+    intra = inside / (links.exchange_bandwidth * links._share(group)) if inside else 0.0
     inter = outside / links.inter_bandwidth
     above = _above(size_bytes, group.size, group.shares, links)
     hop = links.inter_hop if group.nodes > 1 else links.intra_hop
@@ -198,7 +200,7 @@ def forwarded_all_to_all(
         return 0.0
     inside = row_bytes * ranks * (group.per_node - 1) / group.per_node
     outside = row_bytes * nodes * (group.nodes - 1) / group.nodes
-    intra = inside / (links.intra_bandwidth * links._share(group)) if inside else 0.0
+    intra = inside / (links.exchange_bandwidth * links._share(group)) if inside else 0.0
     inter = outside / links.inter_bandwidth
     below = tuple(share / group.per_node for share in group.shares)
     above = _above(row_bytes * nodes, group.nodes, below, links)

@@ -27,5 +27,10 @@ def _asymptotic(found: Calibration) -> Calibration:
             intra_hop_seconds=0.0,
             inter_hop_seconds=0.0,
         ),
-        software=replace(found.software, pointwise_seconds=0.0, host_seconds=0.0),
+        software=replace(
+            found.software,
+            pointwise_seconds=0.0,
+            host_seconds=0.0,
+            grouped_launch_seconds=0.0,
+        ),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from solver.cluster.collectives import all_reduce
 from solver.costs.attention import attention_branch, attention_half
 from solver.costs.drafts import Draft
+from solver.costs.exchange_overlap import compute_seconds, with_exchange_hidden
 from solver.costs.feed_forward import feed_forward_branch, feed_forward_half
 from solver.costs.graph import ELEMENT, Graph
 from solver.costs.machine import Machine
@@ -59,6 +60,7 @@ class Builder:
         first, second = self._graph(), self._graph()
         attention_half(first, layer, self.architecture.positions, flash, "x")
         feed_forward_half(second, layer, "x")
+        beside = compute_seconds(first.ops)
         return (
             self._finish(
                 f"{name}_attention",
@@ -69,6 +71,7 @@ class Builder:
                 f"{name}_feed_forward",
                 second,
                 layer_share(layer, self.shard, self.architecture.hidden_size, False, True),
+                beside=beside,
             ),
         )
 
@@ -242,9 +245,18 @@ class Builder:
         working: float | None = None,
         checkpointable: bool = True,
         deferred: float = 0.0,
+        beside: float = 0.0,
     ) -> Draft:
-        """Close a draft: host-bound times, gradients of weights, and memory."""
-        ops = host_bound(graph.ops, self.machine.calibration.software)
+        """Close a draft: host-bound times, hidden exchange, gradients of weights, and memory.
+
+        A layer that is recomputed in full exchanges again with nothing beside it (measured: pull
+        request 6429 of NVIDIA/Megatron-LM).
+        """
+        software = self.machine.calibration.software
+        ops = host_bound(graph.ops, software, graph.grouped_products)
+        again = sum(op.forward_seconds for op in ops)
+        if self.implementation.overlapped_experts:
+            ops = with_exchange_hidden(ops, software.expert_overlap, beside)
         x_bytes = self.boundary_bytes() if input_bytes is None else input_bytes
         ops = with_weight_gradients(ops, x_bytes)
         if working is None:
@@ -256,7 +268,7 @@ class Builder:
             input_bytes=x_bytes,
             working_bytes=working,
             checkpointable=checkpointable,
-            rerun_seconds=sum(op.forward_seconds for op in ops),
+            rerun_seconds=again,
             modules=selective_modules(ops) if checkpointable else (),
             deferred_bytes=deferred if self.implementation.deferred_head_passes else 0.0,
         )

@@ -37,6 +37,7 @@ class DeviceEfficiency:
     ``tile_exponent``: the rate of an output tile falls with this power of its size.
     ``attention_sequence``: the length at which fused attention reaches half its rate.
     ``unaligned_fraction``: rate of batched products whose rows tensor cores cannot take.
+    ``exchange_fraction``: the most that an all-to-all inside a node reaches.
     ``card_sharing``: what groups get of cards that devices share (see ``Links``).
     Seconds are per kernel or per collective step.
     """
@@ -57,6 +58,7 @@ class DeviceEfficiency:
     kernel_seconds: float
     intra_fraction: float
     switch_fraction: float
+    exchange_fraction: float
     inter_fraction: float
     point_to_point_fraction: float
     tree_fraction: float
@@ -87,13 +89,16 @@ class SoftwareEfficiency:
     ``optimizer_passes``: memory traffic of the update relative to one fused pass.
     ``iteration_seconds``: fixed time per iteration (loader, logging, synchronisation).
     ``expert_imbalance``: load of the busiest rank over the mean of expert parallelism.
+    ``expert_overlap``: of the exchange of tokens that another micro-batch's products could cover,
+    the part that they hide where both run side by side.
     ``context_imbalance``: 0 where context parallelism deals the causal mask out evenly, 1 where the
     rank with the end of the sequence computes whole blocks.
     ``whole_sends``: tensor-parallel ranks each send the whole boundary tensor, not their part.
     ``send_occupancy``: share of a boundary tensor's send that keeps a stage from computing.
     ``loss_bytes``: memory traffic of the cross entropy per logit, forward and backward;
     ``loss_forward``: the forward's share of it.
-    ``grouped_streams``: products of experts that run side by side.
+    ``grouped_streams``: products of experts that run side by side; ``grouped_launch_seconds``: time
+    the host needs to launch one of them.
     """
 
     matmul_scale: float
@@ -114,12 +119,14 @@ class SoftwareEfficiency:
     optimizer_passes: float
     iteration_seconds: float
     expert_imbalance: float
+    expert_overlap: float
     context_imbalance: float
     whole_sends: bool
     send_occupancy: float
     loss_bytes: float
     loss_forward: float
     grouped_streams: float
+    grouped_launch_seconds: float
 
 
 @dataclass(frozen=True)

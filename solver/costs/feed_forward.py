@@ -180,6 +180,7 @@ def _grouped(graph: Graph, moe: MixtureOfExperts, dispatched: str) -> str:
     def product(m: int, n: int, k: int, out_bytes: float = 2.0) -> float:
         return machine.grouped(m, n, k, local_experts, out_bytes)
 
+    graph.grouped_products += 2 * local_experts
     gradient = device.weight_gradient
     wide = graph.compute(
         "expert_in",

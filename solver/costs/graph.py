@@ -22,13 +22,17 @@ ELEMENT = 2.0
 
 @dataclass
 class Graph:
-    """Collects the ops of one block on one device; the methods answer with the tensor they made."""
+    """Collects the ops of one block on one device; the methods answer with the tensor they made.
+
+    ``grouped_products``: products of single experts in its forward.
+    """
 
     machine: Machine
     shard: Sharding
     hidden: int
     implementation: Implementation = DEFAULT_IMPLEMENTATION
     ops: list[Op] = field(default_factory=list)
+    grouped_products: int = 0
 
     def compute(
         self,

@@ -7,6 +7,7 @@ and the head. Everything is per device and per micro-batch unless a name says ot
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
@@ -16,6 +17,7 @@ from solver.cluster.collectives import Links, all_gather, all_reduce
 from solver.costs.blocks import Builder
 from solver.costs.calibration import Calibration, Efficiencies, calibration, software_of
 from solver.costs.drafts import Completion, Draft
+from solver.costs.exchange_overlap import exchange_overlaps, held_meanwhile
 from solver.costs.machine import Machine
 from solver.costs.pipeline import Overlapping, PipelineCosts, Work
 from solver.costs.reserve import reserved_bytes
@@ -57,7 +59,10 @@ def pipeline_costs(
         efficiencies: Other ones than ship for this device.
         implementation: The framework's settings that memory depends on.
     """
-    implementation = on_device(implementation, cluster.device)
+    side_by_side = exchange_overlaps(training, layout)
+    implementation = replace(
+        on_device(implementation, cluster.device), overlapped_experts=side_by_side
+    )
     software = implementation.software or software_of(training, layout)
     found = efficiencies(software) if efficiencies else calibration(cluster.device.name, software)
     machine = machine_of(cluster, training, found)
@@ -85,13 +90,15 @@ def pipeline_costs(
         granularity,
         implementation,
     )
+    blocks = tuple(map(completion.block, drafts))
+    reserve = _reserve(architecture, training, layout, software)
     return PipelineCosts(
-        blocks=tuple(map(completion.block, drafts)),
+        blocks=blocks,
         sequence=sequence,
         micro_batches=layout.micro_batches(training.global_batch_size or 1),
         capacity_bytes=cluster.memory_bytes,
         send_seconds=send_seconds,
-        reserved_bytes=_reserve(architecture, training, layout, software),
+        reserved_bytes=reserve + (held_meanwhile(blocks) if side_by_side else 0.0),
         gradient_overlap=_overlap(generation.gradient_overlap, training),
         gather_overlap=_overlap(generation.gather_overlap, training),
         fixed_seconds=generation.iteration_seconds
@@ -99,6 +106,7 @@ def pipeline_costs(
         workspace_bytes=workspace_bytes(architecture, training, shard, implementation),
         boundary_bytes=boundary,
         overlapping=_overlapping(),
+        exchange_overlaps=side_by_side,
     )
 
 
@@ -141,6 +149,7 @@ def machine_of(cluster: Cluster, training: Training, found: Calibration) -> Mach
         node=cluster.domain_size,
         intra_bandwidth=intra * efficiency.intra_fraction,
         switch_bandwidth=intra * efficiency.switch_fraction,
+        exchange_bandwidth=intra * min(efficiency.intra_fraction, efficiency.exchange_fraction),
         inter_bandwidth=cluster.inter_node_bytes_per_second * efficiency.inter_fraction,
         point_to_point_bandwidth=device.pair_bytes_per_second * efficiency.point_to_point_fraction,
         base=efficiency.collective_base_seconds,
@@ -173,7 +182,13 @@ def _reserve(
     """What one device holds beside its tensors."""
     shards = layout.tensor_parallel * layout.pipeline_parallel
     gradient = 2.0 if training.precision is Precision.FP16 else 4.0
-    return reserved_bytes(software, parameters(architecture) / shards, gradient)
+    return reserved_bytes(
+        software,
+        parameters(architecture) / shards,
+        gradient,
+        exchanges=layout.expert_parallel > 1,
+        overlaps=exchange_overlaps(training, layout),
+    )
 
 
 def _overlap(usual: float, training: Training) -> float:

@@ -13,16 +13,25 @@ from solver.costs.graph import ELEMENT, Graph
 from solver.costs.pipeline import Account, Op, OpKind
 
 
-def host_bound(ops: list[Op], software: SoftwareEfficiency) -> tuple[Op, ...]:
+def host_bound(
+    ops: list[Op], software: SoftwareEfficiency, grouped_products: int = 0
+) -> tuple[Op, ...]:
     """Ops of a block that cannot run faster than the host launches them.
 
     The host runs ahead of the device, so the bound holds for the block as a whole. Near the bound
     the device waits for some launches and the host for some kernels: a smooth maximum.
+
+    Args:
+        ops: Of the block.
+        software: What launches them.
+        grouped_products: Products of single experts in its forward, each a launch of its own; its
+            backward has twice as many.
     """
     host = software.host_seconds * len(ops)
+    experts = software.grouped_launch_seconds * grouped_products
     sharpness = software.host_sharpness
-    forward = _slower(sum(op.forward_seconds for op in ops), host, sharpness)
-    backward = _slower(sum(op.backward_seconds for op in ops), host, sharpness)
+    forward = _slower(sum(op.forward_seconds for op in ops), host + experts, sharpness)
+    backward = _slower(sum(op.backward_seconds for op in ops), host + 2 * experts, sharpness)
     if forward == backward == 1.0:
         return tuple(ops)
     return tuple(

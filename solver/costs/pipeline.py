@@ -194,7 +194,8 @@ class PipelineCosts:
     ``devices``: where the devices of a pipeline differ, the same model on each of them in turn,
     with its own seconds, bytes and memory; empty where all are alike. Sends, the fixed seconds and
     the boundary stay those of the whole. ``overlapping``: what recomputing in
-    windows costs.
+    windows costs. ``exchange_overlaps``: experts' tokens are exchanged beside another micro-batch's
+    products.
     """
 
     blocks: tuple[Block, ...]
@@ -209,6 +210,7 @@ class PipelineCosts:
     workspace_bytes: float = 0.0
     boundary_bytes: float = 0.0
     overlapping: Overlapping = Overlapping()
+    exchange_overlaps: bool = False
     devices: tuple[PipelineCosts, ...] = ()
 
     def at(self, device: int) -> PipelineCosts:

@@ -17,7 +17,11 @@ _FILE = Path(__file__).parent / "calibration" / "memory.json"
 
 
 def reserved_bytes(
-    software: str = "", parameters: float = 0.0, gradient_bytes: float = 0.0
+    software: str = "",
+    parameters: float = 0.0,
+    gradient_bytes: float = 0.0,
+    exchanges: bool = False,
+    overlaps: bool = False,
 ) -> float:
     """The reserve of one device.
 
@@ -25,12 +29,18 @@ def reserved_bytes(
         software: The generation that runs there; without it, what all of them hold.
         parameters: Of the device: a buffer for gradients is not larger than they are.
         gradient_bytes: Of one gradient where it is reduced.
+        exchanges: Experts' tokens are exchanged, which connects every two ranks of their group, and
+            leaves tensors of changing sizes to the allocator.
+        overlaps: Other micro-batches compute meanwhile.
     """
     content = _content()
     own: dict[str, float] = content["software"].get(software, {})
     buffered = min(parameters, own.get("reduction_elements", 0.0)) * gradient_bytes
     held: dict[str, float] = content["values"]
-    return sum(held.values()) + own.get("cached_bytes", 0.0) + buffered
+    exchange: dict[str, float] = content["exchange"]
+    apart = exchanges * (exchange["connection_bytes"] + exchange["fragmented_bytes"])
+    apart += overlaps * exchange["overlapped_bytes"]
+    return sum(held.values()) + own.get("cached_bytes", 0.0) + buffered + apart
 
 
 def update_bytes(software: str, *, copies: bool, adam: bool) -> float:

@@ -197,6 +197,7 @@ def _setting(
         sequence_length=_required(training.sequence_length, "sequence_length"),
         global_batch_size=_required(training.global_batch_size, "global_batch_size"),
         all_devices=all_devices,
+        overlaps_exchange=training.overlap_expert_parallel,
     )
 
 

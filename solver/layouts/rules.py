@@ -185,6 +185,16 @@ def _experts(layout: Layout, setting: Setting) -> tuple[str, str] | None:
     return None
 
 
+def _exchange_overlap(layout: Layout, setting: Setting) -> tuple[str, str] | None:
+    asked = setting.overlaps_exchange and layout.expert_parallel > 1
+    if asked and layout.pipeline_parallel > 1 and layout.virtual_stages == 1:
+        return "virtual_stages", (
+            "Exchanging experts' tokens beside another micro-batch's products "
+            "(training.overlap_expert_parallel) needs several chunks per device in a pipeline."
+        )
+    return None
+
+
 def _experts_fold(layout: Layout, _: Setting) -> tuple[str, str] | None:
     ranks = layout.tensor_parallel * layout.context_parallel * layout.data_parallel
     if ranks % layout.expert_parallel:
@@ -372,6 +382,13 @@ RULES: tuple[Rule, ...] = (
         _zero,
     ),
     _rule("experts", "Each rank holds whole experts.", "expert_parallel", _experts),
+    _rule(
+        "exchange-overlap",
+        "A forward and a backward that do not wait for one another are at hand where devices hold "
+        "several chunks (Megatron-LM, megatron/training/arguments.py).",
+        "expert_parallel pipeline_parallel virtual_stages",
+        _exchange_overlap,
+    ),
     _rule("batch", "Each replica takes the same number of sequences.", "data_parallel", _batch),
     _rule(
         "micro-batch",

@@ -13,7 +13,8 @@ class Setting:
     """What a layout must suit: the model, the devices and the training run.
 
     ``all_devices``: the layout must occupy every device (some size was left to the solver), not
-    just fit.
+    just fit. ``overlaps_exchange``: experts' tokens are exchanged beside another micro-batch's
+    products.
     """
 
     architecture: Architecture
@@ -21,6 +22,7 @@ class Setting:
     sequence_length: int
     global_batch_size: int
     all_devices: bool
+    overlaps_exchange: bool = False
     heads: frozenset[int] = field(init=False)
     key_value_heads: frozenset[int] = field(init=False)
     widths: frozenset[int] = field(init=False)

@@ -79,6 +79,12 @@ def _for_target(
             field="recompute.overlap",
             hint="Leave it out, or leave out target.",
         )
+    if request.training.overlap_expert_parallel and not target.overlaps_exchange:
+        raise BadRequest(
+            f"{target.title} exchanges experts' tokens with nothing beside it.",
+            field="training.overlap_expert_parallel",
+            hint="Leave it out, or leave out target.",
+        )
     layout = request.layout
     open_fields = {k: v for k, v in target.defaults.items() if getattr(layout, k) is None}
     filled = request.model_copy(update={"layout": layout.model_copy(update=open_fields)})

@@ -7,6 +7,8 @@ transformer_block.py and core/transformer/pipeline_parallel_layer_layout.py.
 ``full`` with ``uniform`` or ``block`` and one number, or ``selective`` with one list of modules.
 Multi-token prediction allows groups of one layer only; groups that mix kinds of layer, dense ones
 and such with experts, are not planned either.
+Where experts' tokens are exchanged beside another micro-batch's products, neither full recompute
+nor that of the module ``moe``, which would exchange again, is admitted (arguments.py).
 Whatever a plan decides beyond that is said in plain words instead.
 """
 
@@ -64,11 +66,20 @@ class MegatronLM(Target):
     virtual_stages = True
     interleaving_group = True
     zero_stages: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
+    overlaps_exchange = True
 
     def regimes(self, costs: PipelineCosts, layout: Layout) -> list[Regime]:
         """Full recompute of all layers, none, modules, the first layers, larger groups."""
         admits, held = admits_layers(costs, head_alone=True), flights(costs, layout)
         stages = layout.pipeline_parallel * layout.virtual_stages
+        if costs.exchange_overlaps:
+            lists = [chosen for chosen in effective_modules(costs) if "moe" not in chosen]
+            return [
+                one_choice(
+                    costs, held, _selective(chosen), partial(selective, modules=chosen), admits
+                )
+                for chosen in sorted(lists, key=len, reverse=True)
+            ] + [one_choice(costs, held, (), keep_all, admits)]
         most = layer_count(costs) - max(stages - 2, 0)
         predicts = any(block.name == PREDICTION for block in costs.blocks)
         single = predicts or len(layer_kinds(costs)) > 1
@@ -146,6 +157,8 @@ def layout_flags(planned: Planned) -> list[str]:
         flags.append(f"--expert-model-parallel-size {layout.expert_parallel}")
         if layout.expert_tensor_parallel != layout.tensor_parallel:
             flags.append(f"--expert-tensor-parallel-size {layout.expert_tensor_parallel}")
+    if planned.overlaps_exchange:
+        flags.append("--overlap-moe-expert-parallel-comm")
     if layout.sequence_parallel:
         flags.append("--sequence-parallel")
     if layout.zero_stage == 1:

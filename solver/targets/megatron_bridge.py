@@ -52,6 +52,8 @@ class MegatronBridge(MegatronLM):
         setting = recompute_setting(planned, remarks)
         model.update(_RECOMPUTES_NOTHING | setting)
         document: dict[str, object] = {"model": model}
+        if planned.overlaps_exchange:
+            document["comm_overlap"] = {"overlap_moe_expert_parallel_comm": True}
         train = {
             "global_batch_size": planned.global_batch_size,
             "micro_batch_size": layout.micro_batch_size,

@@ -29,6 +29,7 @@ class MindSpeed(MegatronLM):
     version = "028de58c (Megatron core_v0.12.1)"
     interleaving_group = False
     zero_stages = (0, 1)
+    overlaps_exchange = False
 
     def regimes(self, costs: PipelineCosts, layout: Layout) -> list[Regime]:
         """Megatron's, and norms and activation functions alone or beside the first layers."""

@@ -24,6 +24,7 @@ class Planned:
         micro_batches: Per pipeline and iteration.
         sequence_length: Tokens of a sequence; None for a profile.
         precision: Of the matrix products, as requests name it.
+        overlaps_exchange: Experts' tokens are exchanged beside another micro-batch's products.
         setting: The recompute setting in the framework's own words where the plan was made for the
             framework that it is written for; None: it has to be found in what the stages do.
     """
@@ -34,6 +35,7 @@ class Planned:
     micro_batches: int
     sequence_length: int | None = None
     precision: str = "bf16"
+    overlaps_exchange: bool = False
     setting: dict[str, object] | None = None
 
     @property
@@ -81,6 +83,7 @@ def planned_for(
         micro_batches=plan.micro_batches,
         sequence_length=training.sequence_length,
         precision=training.precision.value,
+        overlaps_exchange=training.overlap_expert_parallel and layout.expert_parallel > 1,
         setting=None if setting is None else dict(setting),
     )
 

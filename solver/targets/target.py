@@ -52,6 +52,8 @@ class Target(ABC):
     """Whether norms and residuals can be split over tensor-parallel devices."""
     context_parallel: ClassVar[bool] = True
     """Whether a sequence can be split over devices."""
+    overlaps_exchange: ClassVar[bool] = False
+    """Whether experts' tokens can be exchanged beside another micro-batch's products."""
     defaults: ClassVar[Mapping[str, Any]] = {}
     """What it sets where a request leaves a field of the layout open."""
 

@@ -38,7 +38,8 @@ class Implementation:
     ``fused_activation``: bias, activation and gate in one kernel.
     ``deterministic``: kernels that give the same bits every time, with their fixed workspaces.
     ``grouped_experts``: a rank's experts in one grouped product, on several streams.
-    ``overlapped_experts``: two micro-batches' expert exchange and compute side by side.
+    ``overlapped_experts``: two micro-batches' expert exchange and compute side by side; follows
+    from the training run and the layout.
     ``dispatcher``: gathers all tokens on all of the experts' ranks, or sends copies to each
     expert's rank, or a token once to each node (``solver/costs/dispatch.py``).
     ``fused_softmax``: one kernel scales, masks and normalises scores; else several, in fp32.

@@ -58,7 +58,6 @@ def read_implementation(flags: Flags) -> Implementation:
         fused_activation=not unfused_activation,
         deterministic=flags.switch("--deterministic-mode"),
         grouped_experts=flags.switch("--moe-grouped-gemm"),
-        overlapped_experts=flags.switch("--overlap-moe-expert-parallel-comm"),
         dispatcher=flags.choice("--moe-token-dispatcher-type", _DISPATCHERS, Dispatcher.ALL_GATHER),
         fused_softmax=not flags.switch("--no-masked-softmax-fusion"),
         wide_router=flags.choice("--moe-router-dtype", {"fp32": True, "fp64": True}, False),

@@ -69,6 +69,7 @@ def _training(flags: Flags) -> Settings:
         "attention": _attention(flags),
         "optimizer": flags.choice("--optimizer", _OPTIMIZERS, "adam"),
         "overlap_data_parallel": flags.switch("--overlap-grad-reduce"),
+        "overlap_expert_parallel": flags.switch("--overlap-moe-expert-parallel-comm"),
     }
     batch = flags.optional_integer("--global-batch-size")
     if batch is not None:

@@ -23,6 +23,7 @@ LINKS = Links(
     node=8,
     intra_bandwidth=365e9,
     switch_bandwidth=480e9,
+    exchange_bandwidth=330e9,
     inter_bandwidth=45e9,
     point_to_point_bandwidth=360e9,
     base=2e-5,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -122,3 +123,15 @@ def test_a_training_run_without_length_or_batch_is_refused_by_name() -> None:
 def test_every_rule_has_a_name_of_its_own_and_a_reason() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES)
     assert all(rule.reason.endswith(".") for rule in RULES)
+
+
+def test_exchange_beside_products_takes_several_chunks_in_a_pipeline() -> None:
+    training = Training(sequence_length=4096, global_batch_size=128, overlap_expert_parallel=True)
+    pipeline = Layout(**{**LEGAL, "expert_parallel": 8})
+    model = architecture("mixtral-8x7b")
+    with pytest.raises(IllegalLayout) as caught:
+        check(pipeline, model, A100X64, training)
+    assert caught.value.field == "layout.virtual_stages"
+    check(replace(pipeline, virtual_stages=2), model, A100X64, training)
+    check(replace(pipeline, expert_parallel=1), model, A100X64, training)
+    check(pipeline, model, A100X64, Training(sequence_length=4096, global_batch_size=128))

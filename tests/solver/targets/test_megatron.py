@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from solver.errors import BadRequest
 from solver.plan import BlockRecompute, Export, LayoutAnswer, Stage, StageMemory
 from solver.planner import plan
+from solver.request import PlanRequest
 from solver.targets.megatron import megatron_export
+from solver.targets.written import written
 from tests.solver.requests import small
 
 LAYOUT: dict[str, Any] = {
@@ -182,3 +185,39 @@ def test_plans_under_full_recompute_come_out_as_flags() -> None:
     assert said.framework == "megatron-lm"
     assert said.exact
     assert "--recompute-method uniform" in said.arguments
+
+
+EXPERTS: dict[str, Any] = {
+    "model": {"name": "qwen-3-30b-a3b"},
+    "cluster": {"device": "H100-SXM5-80GB", "nodes": 2, "devices_per_node": 8},
+    "training": {
+        "sequence_length": 4096,
+        "global_batch_size": 32,
+        "overlap_expert_parallel": True,
+    },
+    "layout": {
+        "tensor_parallel": 1,
+        "pipeline_parallel": 1,
+        "expert_parallel": 16,
+        "data_parallel": 16,
+        "micro_batch_size": 1,
+    },
+}
+
+
+@pytest.mark.parametrize("framework", ["megatron-lm", "megatron-bridge"])
+def test_an_overlapped_exchange_is_said_and_never_repeated(framework: str) -> None:
+    request = PlanRequest.model_validate({**EXPERTS, "target": {"framework": framework}})
+    found = plan(request)
+    said = written(found, framework, request.training)
+    assert "overlap" in said.text + " ".join(said.arguments)
+    for stage in found.stages:
+        for entry in stage.recompute:
+            assert not entry.whole
+            assert "expert_dispatch" not in entry.recomputed
+
+
+def test_a_framework_that_cannot_overlap_the_exchange_says_so() -> None:
+    with pytest.raises(BadRequest) as caught:
+        plan(PlanRequest.model_validate({**EXPERTS, "target": {"framework": "torchtitan"}}))
+    assert caught.value.field == "training.overlap_expert_parallel"
