@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
+
+import numpy as np
 
 from solver import plan
 from solver.assess import Assessment, DeviceMemory
 from solver.calibrations import Calibration
-from solver.costs.pipeline import Account, PipelineCosts, Work
+from solver.costs.pipeline import Account, PipelineCosts
+from solver.costs.pipeline import Work as ModelWork
 from solver.layouts.layout import Layout
 from solver.layouts.schedules import takes_groups
 from solver.partition.stages import Stage
 from solver.recompute.choice import needed_tensors
-from solver.schedules import Schedule
+from solver.schedules import Schedule, Work
 from solver.search.outcome import Loser, Outcome
 
 
@@ -48,7 +52,7 @@ def evaluation(
     schedule: Schedule,
     stages: tuple[Stage, ...],
     assessment: Assessment,
-    work: Work | None,
+    work: ModelWork | None,
     notes: list[str],
     calibration: Calibration | None = None,
     pools: tuple[str, ...] = (),
@@ -81,10 +85,44 @@ def evaluation(
         breakdown=_breakdown(assessment),
         pipeline_send_seconds=costs.send_seconds,
         block_kinds=_block_kinds(costs),
+        offload=_offload(costs, schedule, stages),
         notes=notes,
         calibration=_calibration_used(calibration),
         iteration_seconds_band=_band(seconds, calibration),
     )
+
+
+def _offload(
+    costs: PipelineCosts, schedule: Schedule, stages: tuple[Stage, ...]
+) -> plan.OffloadAnswer | None:
+    """What goes to the hosts; None where the plan is of a run that offloads nothing."""
+    first = costs.at(0)
+    if not costs.offload_bytes or first.host is None:
+        return None
+    limit = first.host.memory_bytes
+    return plan.OffloadAnswer(
+        bytes_per_second=first.host.bytes_per_second,
+        host_memory_bytes=None if math.isinf(limit) else limit,
+        host_peak_bytes=max(
+            _at_host(schedule, stages, device) for device in range(schedule.devices)
+        ),
+        staging_bytes=max(one.staging_bytes for one in costs.different),
+        block_bytes={
+            block.name: most for block, most in zip(first.blocks, first.offload_bytes, strict=True)
+        },
+    )
+
+
+def _at_host(schedule: Schedule, stages: tuple[Stage, ...], device: int) -> float:
+    """The most that a device has in host memory, micro-batches counted along its order."""
+    order = schedule.order(device)
+    change = np.zeros(len(order))
+    for stage in schedule.stages_of(device):
+        away = sum(part.count * part.choice.offloaded_bytes for part in stages[stage].parts)
+        here = order[:, 1] == stage
+        change[here & (order[:, 0] == Work.FORWARD)] = away
+        change[here & (order[:, 0] == Work.BACKWARD)] = -away
+    return float(np.cumsum(change).max(initial=0.0))
 
 
 def _calibration_used(calibration: Calibration | None) -> plan.CalibrationUsed | None:
@@ -171,6 +209,7 @@ def _stage(
                     )
                     for placed in part.choice.placed
                 ],
+                offloaded=dict(part.choice.offloaded),
             )
             for part in stage.parts
         ],
@@ -186,6 +225,7 @@ def _memory(memory: DeviceMemory) -> plan.StageMemory:
         recompute=memory.recompute,
         working=memory.working,
         reserved=memory.reserved,
+        staging=memory.staging,
     )
 
 

@@ -24,11 +24,13 @@ class DeviceMemory:
     recompute: float
     working: float
     reserved: float
+    staging: float = 0.0
 
     @property
     def total(self) -> float:
         """Everything together."""
-        return self.states.total + self.activations + self.recompute + self.working + self.reserved
+        at_work = self.activations + self.recompute + self.working
+        return self.states.total + at_work + self.staging + self.reserved
 
 
 @dataclass(frozen=True)
@@ -218,7 +220,8 @@ def _device_memory(
         activations=activations,
         recompute=recompute,
         working=working,
-        reserved=costs.reserved_bytes,
+        reserved=costs.reserved_bytes - costs.staging_bytes,
+        staging=costs.staging_bytes,
     )
 
 

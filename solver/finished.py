@@ -9,6 +9,7 @@ from solver import plan as answers
 from solver.assess import Assessment, assess
 from solver.baselines.methods import METHODS
 from solver.baselines.side_by_side import baselines
+from solver.brought_back import brought_back
 from solver.costs.pipeline import PipelineCosts
 from solver.explain import explain
 from solver.identity import SOLVER_VERSION, plan_id
@@ -86,6 +87,7 @@ def finished_plan(
         SolverFailed: The independent check does not confirm it.
     """
     stages = decided_stages(found.partition, found.menu)
+    stages = brought_back(found.costs, found.schedule, stages)
     assessment = assess(found.costs, found.schedule, stages)
     evaluation = checked(asked, found.costs, found.layout, found.schedule, stages, assessment)
     notes = [*evaluation.notes, *_loose(outcome, found)]
@@ -100,7 +102,7 @@ def finished_plan(
         lower_bound_seconds=lower,
         gap=gap,
         baselines=baselines(
-            found.costs,
+            _on_device(asked, found),
             found.schedule,
             evaluation.iteration_seconds,
             asked.request.recompute.overlap or Overlap.OFF,
@@ -194,7 +196,18 @@ def _prices(asked: Question, found: Found) -> list[answers.Price]:
     if found.schedule.splits_backward:  # restricted menus know no late gradients of weights
         return []
     overlap = recompute.overlap or Overlap.OFF
-    return prices(found.costs, found.layout, found.partition.makespan, overlap)
+    return prices(
+        _on_device(asked, found),
+        found.layout,
+        found.partition.makespan,
+        overlap,
+        offloads=bool(found.costs.offload_bytes),
+    )
+
+
+def _on_device(asked: Question, found: Found) -> PipelineCosts:
+    """The winner's costs with every activation on its device."""
+    return asked.costs(found.layout) if found.costs.offload_bytes else found.costs
 
 
 def _is_quick(found: Found) -> bool:

@@ -74,6 +74,9 @@ class StageMemory(Answer):
     recompute: float = Field(description="Tensors that one block rebuilds in its backward.")
     working: float = Field(default=0.0, description="Temporaries of the block at work.")
     reserved: float = Field(default=0.0, description="Context, communicators and allocator slack.")
+    staging: float = Field(
+        default=0.0, description="Room for activations on their way to or from host memory."
+    )
 
 
 class PlacedTensor(Answer):
@@ -117,6 +120,11 @@ class BlockRecompute(Answer):
     placed: list[PlacedTensor] = Field(
         default_factory=list,
         description="Those of them that hide under communication; the others run on demand.",
+    )
+    offloaded: dict[str, float] = Field(
+        default_factory=dict,
+        description="Tensors that wait in host memory, `x` being the block's input, each with the "
+        "share of it that does; the rest of it is kept.",
     )
 
 
@@ -270,12 +278,32 @@ class Evaluation(Answer):
         default=0.0, description="One boundary tensor between neighbouring stages."
     )
     block_kinds: dict[str, BlockKind] = Field(default_factory=dict)
+    offload: OffloadAnswer | None = Field(
+        default=None, description="Null where every activation stays on its device."
+    )
     calibration: CalibrationUsed | None = Field(
         default=None, description="What its seconds rest on; null for a profile."
     )
     iteration_seconds_band: Band = None
     notes: list[str] = Field(
         default_factory=list, description="What the reader of the request should know."
+    )
+
+
+class OffloadAnswer(Answer):
+    """How a plan that offloads activations uses the host; all of one device and its share of it."""
+
+    bytes_per_second: float = Field(
+        description="The link to the host, one direction; of the first device where they differ."
+    )
+    host_memory_bytes: float | None = Field(description="The host's memory; null: unlimited.")
+    host_peak_bytes: float = Field(description="The most that some device has in it at once.")
+    staging_bytes: float = Field(
+        description="Room on every device for what is on its way; the largest where they differ."
+    )
+    block_bytes: dict[str, float] = Field(
+        description="What a block of each kind may offload: what hides under its own compute, and "
+        "at most its part of the host's memory. Of the first device where they differ."
     )
 
 
@@ -473,6 +501,7 @@ class Plan(Answer):
         default=0.0, description="One boundary tensor between neighbouring stages."
     )
     block_kinds: dict[str, BlockKind] = Field(default_factory=dict)
+    offload: OffloadAnswer | None = None
     lower_bound_seconds: float | None = Field(
         default=None, description="Proved: no plan in the asked space is faster."
     )

@@ -16,22 +16,25 @@ from solver import plan as answers
 from solver.assess import assess
 from solver.baselines.methods import METHODS
 from solver.begun import Begun
+from solver.brought_back import brought_back
 from solver.calibrate import report
 from solver.calibrate.measured import RunsToFit
 from solver.calibrations import Calibration
+from solver.costs.pipeline import PipelineCosts
 from solver.errors import BadRequest
 from solver.finished import checked, finished_plan, no_plan
 from solver.given_stages import stages_under
-from solver.layouts import Family, listed
+from solver.layouts import Family, Layout, listed
 from solver.partition.policy_menu import policy_menu
+from solver.partition.stages import Stage
 from solver.progress import Progress
 from solver.question import Question, given_cuts, only_layout, question
-from solver.request import Overlap, PlanRequest, Policy
-from solver.schedules import make_schedule, recomputing_ahead
+from solver.request import Offload, Overlap, PlanRequest, Policy, Recompute
+from solver.schedules import Schedule, make_schedule, recomputing_ahead
 from solver.search.by_method import known_layouts, search_by_method
 from solver.search.outcome import Outcome
 from solver.search.parts import Part, PartOutcome, gathered, most_alone, parts, winner
-from solver.search.regimes import free_regimes, regimes_of, uses_stalls
+from solver.search.regimes import free_regimes, offload_costs, regimes_of, uses_stalls
 from solver.search.restricted import restricted_search
 from solver.search.search import search
 from solver.stalls import ahead_where_it_helps
@@ -181,7 +184,7 @@ def _searched(
         relative_gap=request.solver.relative_gap,
         time_limit_seconds=request.solver.time_limit_seconds,
         ceiling_seconds=ceiling_seconds,
-        inputs_kept=recompute.policy is not Policy.UNIFORM,
+        inputs_kept=recompute.keeps_inputs,
         rough=asked.rough,
         most_solved=most_solved,
         progress=progress,
@@ -233,11 +236,31 @@ def evaluate(request: PlanRequest) -> answers.Evaluation:
     cuts = given_cuts(asked, costs, schedule)
     recompute = asked.request.recompute
     stages = stages_under(recompute, costs, schedule, cuts)
+    if recompute.offload is Offload.ON:
+        costs, stages = _offloading_if_better(recompute, costs, layout, schedule, cuts, stages)
     if uses_stalls(recompute):
         schedule = recomputing_ahead(schedule)
         stages = ahead_where_it_helps(costs, schedule, policy_menu(costs, recompute), stages)
     assessment = assess(costs, schedule, stages)
     return checked(asked, costs, layout, schedule, stages, assessment)
+
+
+def _offloading_if_better(
+    recompute: Recompute,
+    costs: PipelineCosts,
+    layout: Layout,
+    schedule: Schedule,
+    cuts: tuple[tuple[int, int], ...],
+    stages: tuple[Stage, ...],
+) -> tuple[PipelineCosts, tuple[Stage, ...]]:
+    """A split's costs and stages with activations in host memory, where that fits or is faster."""
+    moved = offload_costs(layout, costs)
+    if moved is None:
+        return costs, stages
+    others = stages_under(recompute, moved, schedule, cuts)
+    here, there = assess(costs, schedule, stages), assess(moved, schedule, others)
+    better = (not there.fits, there.makespan) < (not here.fits, here.makespan)
+    return (moved, brought_back(moved, schedule, others)) if better else (costs, stages)
 
 
 def calibrate(asked: RunsToFit) -> Calibration:

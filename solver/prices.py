@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from solver.costs.pipeline import PipelineCosts
 from solver.layouts import Layout, listed
 from solver.partition.alike_menu import MOST_COMBINATIONS, combinations
-from solver.partition.policy_menu import best_frontier
+from solver.partition.policy_menu import best_frontiers
 from solver.partition.policy_regimes import (
     MOST_REGIMES,
     each_block,
@@ -37,6 +37,8 @@ def prices(
     layout: Layout,
     iteration_seconds: float,
     overlap: Overlap = Overlap.OFF,
+    *,
+    offloads: bool = False,
 ) -> list[Price]:
     """The best plan of a layout under each restriction, beside the free one's time.
 
@@ -46,9 +48,11 @@ def prices(
         iteration_seconds: Its best plan without restriction.
         overlap: Where that plan may hide what it recomputes. Restrictions of that come first; the
             others hide nothing.
+        offloads: Whether that plan has activations in host memory. To have none there is then the
+            first restriction, and holds for all others too, as for the costs.
     """
     found = []
-    for restricted in _restrictions(costs, layout, overlap):
+    for restricted in _restrictions(costs, layout, overlap, offloads=offloads):
         outcome = search(
             listed((layout,), (costs.micro_batches,)),
             lambda _: costs,
@@ -87,17 +91,21 @@ def _hiding(costs: PipelineCosts, layout: Layout, overlap: Overlap) -> Sequence[
     return free_regimes(Recompute(overlap=overlap))(layout, costs)
 
 
-def _restrictions(costs: PipelineCosts, layout: Layout, overlap: Overlap) -> list[_Restricted]:
+def _restrictions(
+    costs: PipelineCosts, layout: Layout, overlap: Overlap, *, offloads: bool
+) -> list[_Restricted]:
     """From the mildest to the hardest."""
     layers = sum(costs.blocks[kind].checkpointable for kind in costs.sequence)
     most = 2 * -(-layers // layout.pipeline_parallel)
     found = []
+    if offloads:
+        found.append(_Restricted("nothing in host memory", policy_regimes(costs, Recompute())))
     if overlap is Overlap.ALL:
         kinds = (Overlap.COMMUNICATION, Overlap.STALLS)
         found += [_Restricted(_ONLY[one], _hiding(costs, layout, one)) for one in kinds]
     if overlap is not Overlap.OFF:
         found.append(_Restricted("recompute on demand", policy_regimes(costs, Recompute())))
-    if combinations(tuple(best_frontier(block) for block in costs.blocks)) <= MOST_COMBINATIONS:
+    if combinations(best_frontiers(costs)) <= MOST_COMBINATIONS:
         per_stage = policy_regimes(costs, Recompute(choice_per=ChoicePer.STAGE))
         found.append(_Restricted("one choice per kind and stage", per_stage))
     if model_choices(costs) <= MOST_REGIMES:

@@ -30,8 +30,9 @@ from solver.partition.outcome import Partition
 from solver.partition.policy_menu import policy_menu
 from solver.plan import Plan, Status
 from solver.question import Question, question
-from solver.request import ChoicePer, Overlap, PlanRequest
+from solver.request import ChoicePer, Offload, Overlap, PlanRequest
 from solver.schedules import StageTimes, make_schedule, schedule_graph, simulate
+from solver.search.regimes import offload_costs
 from solver.verify import verify
 
 ROUNDING = 1e-9
@@ -81,6 +82,8 @@ def recheck(plan: Plan, request: PlanRequest | None = None) -> list[Claim]:
         )
     asked = question(_with_layout(request, plan.layout.model_dump()))
     costs = asked.costs(asked.some_layout)
+    if plan.offload is not None:
+        costs = offload_costs(asked.some_layout, costs) or costs
     claims = [_time_and_memory(plan, costs), _consistent(plan)]
     claims.append(_bound(plan, asked, costs))
     others = (plan.solver.layouts_considered if plan.solver else 1) - 1
@@ -150,17 +153,21 @@ def _bound(plan: Plan, asked: Question, costs: PipelineCosts) -> Claim:
         how = "only 1F1B and GPipe with one stage per device, recomputing on demand, are re-proved"
         return Claim(claim, Verdict.NOT_CHECKED, how)
     limit = (lower - costs.fixed_seconds) * (1 - ROUNDING)
-    standing = _Standing(costs, asked, layout.schedule, layout.pipeline_parallel, limit)
-    standing.strike_out()
-    if not standing.any():
-        return Claim(claim, Verdict.HOLDS, "struck out every run of blocks that could be faster")
-    plans = standing.plans()
-    if plans > MOST_PLANS:
-        return Claim(claim, Verdict.NOT_CHECKED, f"{plans} plans were left to simulate")
-    least = standing.least_makespan()
-    if least < limit:
-        return Claim(claim, Verdict.FALSE, f"a plan of {least + costs.fixed_seconds!r} s exists")
-    how = f"struck out runs of blocks, and simulated the {plans} plans that were left"
+    left = 0
+    for ways in _ways(asked, costs):
+        standing = _Standing(ways, asked, layout.schedule, layout.pipeline_parallel, limit)
+        standing.strike_out()
+        plans = standing.plans() if standing.any() else 0
+        left += plans
+        if left > MOST_PLANS:
+            return Claim(claim, Verdict.NOT_CHECKED, f"{left} plans were left to simulate")
+        least = standing.least_makespan() if plans else math.inf
+        if least < limit:
+            how = f"a plan of {least + costs.fixed_seconds!r} s exists"
+            return Claim(claim, Verdict.FALSE, how)
+    how = f"struck out runs of blocks, and simulated the {left} plans that were left"
+    if not left:
+        how = "struck out every run of blocks that could be faster"
     return Claim(claim, Verdict.HOLDS, how)
 
 
@@ -177,6 +184,18 @@ def _by_method(method: Method, plan: Plan, asked: Question, costs: PipelineCosts
     if abs(made.makespan - seconds) > ROUNDING * seconds:
         return Claim(claim, Verdict.FALSE, f"it takes {made.makespan!r} s")
     return Claim(claim, Verdict.HOLDS, "the method run again")
+
+
+def _ways(asked: Question, costs: PipelineCosts) -> list[PipelineCosts]:
+    """The costs with every activation on its device, and where that is asked, with some at hosts'.
+
+    ``costs``: the plan's.
+    """
+    if asked.request.recompute.offload is Offload.OFF:
+        return [costs]
+    plain = asked.costs(asked.some_layout)
+    moved = offload_costs(asked.some_layout, plain)
+    return [plain] if moved is None else [plain, moved]
 
 
 def _runs(costs: PipelineCosts, stages: int) -> int:
@@ -213,10 +232,12 @@ class _Standing:
     def _all_runs(self) -> Iterator[tuple[tuple[int, int, int], _Run]]:
         """Runs that do not take longer than the limit by themselves, recompute left out."""
         length = len(self._costs.sequence)
+        most = self._costs.offload_layers or length
         for stage in range(self._stages):
             own = self._costs.at(stage)
             for start in range(stage, length - (self._stages - stage) + 1):
                 forward = backward = gather = reduction = step = 0.0
+                layers = 0
                 for stop in range(start + 1, length - (self._stages - 1 - stage) + 1):
                     block = own.blocks[own.sequence[stop - 1]]
                     forward += block.forward_seconds
@@ -224,7 +245,8 @@ class _Standing:
                     gather += block.gather_seconds
                     reduction += block.gradient_seconds
                     step += block.optimizer_seconds
-                    if self._n * (forward + backward) >= self._limit:
+                    layers += block.checkpointable
+                    if layers > most or self._n * (forward + backward) >= self._limit:
                         break
                     yield (
                         (stage, start, stop),

@@ -188,6 +188,18 @@ class Cluster(Strict):
         "oversubscribed; those of the topology if absent, without one none: any two nodes reach "
         "each other at full rate.",
     )
+    host_bytes_per_second: Annotated[float, Field(gt=0, le=1e15, allow_inf_nan=False)] | None = (
+        Field(
+            default=None,
+            description="For `recompute.offload`: a device's link to its host, one way, while "
+            "all devices of the node use theirs; as usual for the device if absent.",
+        )
+    )
+    host_memory_bytes: Annotated[float, Field(ge=0, le=1e18, allow_inf_nan=False)] | None = Field(
+        default=None,
+        description="For `recompute.offload`: a device's share of its host's memory that "
+        "activations may take; as usual for the device if absent, unlimited for a profile.",
+    )
     topology: JsonValue = Field(
         default=None,
         description="A topology file as text, or the value of a JSON one; the format is "
@@ -224,6 +236,8 @@ _ONE_KIND = (
     "fabric",
     "inter_node_bytes_per_second",
     "switches",
+    "host_bytes_per_second",
+    "host_memory_bytes",
     "topology",
     "stage_devices",
 )
@@ -405,6 +419,13 @@ class Overlap(StrEnum):
     ALL = "all"
 
 
+class Offload(StrEnum):
+    """Whether activations may wait in host memory."""
+
+    OFF = "off"
+    ON = "on"
+
+
 class ChoicePer(StrEnum):
     """Which blocks of a kind must recompute the same tensors."""
 
@@ -440,6 +461,16 @@ class Recompute(Strict):
         "of the pipeline, `all` of them, or `off`, which is the default. Stalls are those of "
         "`1f1b` and `gpipe` with one stage per device.",
     )
+    offload: Offload = Field(
+        default=Offload.OFF,
+        description="For `optimal`: with `on` what a block keeps may also wait in host memory, as "
+        "much as passes the link under the block's own compute; whether a plan does so is chosen.",
+    )
+
+    @property
+    def keeps_inputs(self) -> bool:
+        """Whether every layer's input stays on its device in every plan."""
+        return self.policy is not Policy.UNIFORM and self.offload is Offload.OFF
 
 
 class Target(Strict):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from solver.costs.pipeline import Block, PipelineCosts
 from solver.errors import SolverFailed
 from solver.plan import Stage
+from solver.verify_offload import check_hosts, offloaded_bytes
 from solver.verify_orders import Task, device_of, order_of
 from solver.verify_places import check_places, places_anything
 
@@ -78,6 +79,7 @@ def verify(
         steps[place] += own.updated
     total += max(steps) + costs.fixed_seconds
     _compare("iteration_seconds", iteration_seconds, total)
+    check_hosts(costs, orders, [stage.away for stage in derived], depth)
     peaks = [
         _peak(order, derived) + costs.at(device).reserved_bytes
         for device, order in enumerate(orders)
@@ -132,13 +134,14 @@ class _Derived:
     buffer: float
     splits: bool
     ahead: float = 0.0
+    away: float = 0.0
 
 
 def _stage(costs: PipelineCosts, schedule: str, stage: Stage) -> _Derived:
     named = {block.name: block for block in costs.blocks}
     blocks = _blocks(costs, stage)
     splits = schedule in ("zb-h1", "zb-v")
-    forward = plain = weights = rerun = kept = waiting = buffer = charged = 0.0
+    forward = plain = weights = rerun = kept = waiting = buffer = charged = away = 0.0
     for entry in stage.recompute:
         block = named[entry.block]
         forward += entry.count * sum(op.forward_seconds for op in block.ops)
@@ -151,6 +154,9 @@ def _stage(costs: PipelineCosts, schedule: str, stage: Stage) -> _Derived:
         )
         if entry.whole and block.rerun_seconds is not None:
             again = max(again, block.rerun_seconds)
+        offloaded = offloaded_bytes(costs, block, entry)
+        held -= offloaded
+        away += entry.count * offloaded
         rerun += entry.count * again
         together = min(entry.group, entry.count)
         kept += math.ceil(entry.count / entry.group) * held
@@ -181,6 +187,7 @@ def _stage(costs: PipelineCosts, schedule: str, stage: Stage) -> _Derived:
         buffer=buffer,
         splits=splits,
         ahead=ahead,
+        away=away,
     )
 
 

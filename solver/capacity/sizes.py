@@ -15,7 +15,7 @@ from solver.identity import plan_id
 from solver.partition.outcome import EXACT
 from solver.partition.stages import decided_stages
 from solver.question import question
-from solver.request import PlanRequest, Policy
+from solver.request import PlanRequest
 from solver.search.regimes import regimes_of
 from solver.search.search import Found, search
 
@@ -60,7 +60,7 @@ def planned(
         relative_gap=relative_gap,
         time_limit_seconds=time_limit,
         ceiling_seconds=ceiling,
-        inputs_kept=asked.request.recompute.policy is not Policy.UNIFORM,
+        inputs_kept=asked.request.recompute.keeps_inputs,
         rough=asked.rough,
     )
     found = outcome.found

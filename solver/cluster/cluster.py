@@ -10,6 +10,7 @@ from math import gcd
 from solver import request
 from solver.cluster import fabric
 from solver.cluster.device import Device, device
+from solver.cluster.host import HostShare, host_share
 from solver.cluster.imported import described
 from solver.errors import BadRequest
 
@@ -43,7 +44,8 @@ class Cluster:
     join, a multiple of the node where they reach beyond it (72 for NVL72). ``notes``: what was
     assumed of an imported topology. ``pools``: where devices differ, each kind as a cluster of its
     own; the other fields then say what holds in all of them. ``switches``: levels of switches whose
-    uplinks carry less than what is below them sends, from the leafs up.
+    uplinks carry less than what is below them sends, from the leafs up. ``host``: a device's share
+    of its host.
     """
 
     device: Device
@@ -56,6 +58,7 @@ class Cluster:
     notes: tuple[str, ...] = ()
     pools: tuple[Cluster, ...] = ()
     switches: tuple[SwitchLevel, ...] = ()
+    host: HostShare | None = None
 
     @property
     def devices(self) -> int:
@@ -101,6 +104,7 @@ def cluster_from_request(asked: request.Cluster, *, pools: bool = False) -> Clus
         fabric_basis=basis,
         notes=notes,
         switches=_switches(asked.switches or [], nodes, per_node, domain),
+        host=host_share(asked, unit),
     )
 
 

@@ -15,7 +15,7 @@ from solver.layouts import Layout
 from solver.partition.regime import Split
 from solver.partition.stages import Stage, decided_stages
 from solver.question import Question, only_layout, question
-from solver.request import LayoutRequest, PlanRequest, Policy
+from solver.request import LayoutRequest, PlanRequest
 from solver.schedules import Schedule
 from solver.search.outcome import Found
 from solver.search.regimes import regimes_of
@@ -104,7 +104,7 @@ def planned(
         regimes,
         relative_gap=relative_gap,
         time_limit_seconds=seconds,
-        inputs_kept=asked.request.recompute.policy is not Policy.UNIFORM,
+        inputs_kept=asked.request.recompute.keeps_inputs,
         rough=asked.rough,
     )
     if outcome.found is None:

@@ -19,7 +19,7 @@ from solver.costs.calibration import Calibration, Efficiencies, calibration, sof
 from solver.costs.drafts import Completion, Draft
 from solver.costs.exchange_overlap import exchange_overlaps, held_meanwhile
 from solver.costs.machine import Machine
-from solver.costs.pipeline import Overlapping, PipelineCosts, Work
+from solver.costs.pipeline import Host, Overlapping, PipelineCosts, Work
 from solver.costs.reserve import reserved_bytes
 from solver.costs.sharding import Sharding, sharding
 from solver.costs.workspaces import on_device, workspace_bytes
@@ -107,6 +107,7 @@ def pipeline_costs(
         boundary_bytes=boundary,
         overlapping=_overlapping(),
         exchange_overlaps=side_by_side,
+        host=_host(cluster),
     )
 
 
@@ -303,6 +304,33 @@ def _seen(attention: Attention, sequence: int) -> float:
     return window - window * window / (2 * sequence)
 
 
+def _host(cluster: Cluster) -> Host | None:
+    """What a device's host has for activations: what the request states, or what is to be had of
+    the usual; see the sources in the file.
+    """
+    share = cluster.host
+    if share is None or share.bytes_per_second is None:
+        return None
+    values = _values("offload.json")
+    reached = {
+        "bytes_per_second": values["link_fraction"],
+        "memory_bytes": values["memory_fraction"],
+    }
+    return Host(
+        **{
+            name: getattr(share, name) * (1.0 if name in share.stated else fraction)
+            for name, fraction in reached.items()
+        }
+    )
+
+
+@cache
+def _values(name: str) -> dict[str, float]:
+    path = Path(__file__).parent / "calibration" / name
+    values: dict[str, float] = json.loads(path.read_text())["values"]
+    return values
+
+
 @cache
 def _overlapping() -> Overlapping:
     """What recomputing beside a collective costs; see the sources in the file.
@@ -310,8 +338,7 @@ def _overlapping() -> Overlapping:
     While a second of recompute takes ``compute_slowdown`` seconds, the collective beside it loses
     ``collective_slowdown`` - 1 of each of them.
     """
-    path = Path(__file__).parent / "calibration" / "overlap.json"
-    values: dict[str, float] = json.loads(path.read_text())["values"]
+    values = _values("overlap.json")
     slowdown = values["compute_slowdown"]
     charge = slowdown * (values["collective_slowdown"] - 1.0)
     return Overlapping(slowdown, charge, apart=True)

@@ -13,6 +13,9 @@ graph of ops in forward order. The exact meaning of *needed*, *kept* and *recomp
   bytes + ``working_bytes``, plus ``reserved_bytes``; it must not exceed ``capacity_bytes``.
 - Nor may states + ``update_bytes`` + the largest ``working_bytes`` of its blocks, which the
   allocator keeps, + ``reserved_bytes``: the optimizer's step, when no micro-batch is in flight.
+- Where a run offloads (``solver/costs/offloading.py``), up to ``offload_bytes`` of a block's kept
+  bytes wait in host memory instead, its input and parts of tensors included, and every device has
+  ``staging_bytes`` for what is under way.
 - Where a schedule makes the gradients of weights apart from backward, ``weight_held_bytes`` take
   the place of the kept bytes when a micro-batch's backward ends, whatever was recomputed, until
   those gradients are made.
@@ -180,6 +183,14 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Host:
+    """The memory of a device's host, and the link to it, one direction; its share of either."""
+
+    bytes_per_second: float
+    memory_bytes: float
+
+
+@dataclass(frozen=True)
 class PipelineCosts:
     """Everything that the partition of one layout depends on.
 
@@ -195,7 +206,11 @@ class PipelineCosts:
     with its own seconds, bytes and memory; empty where all are alike. Sends, the fixed seconds and
     the boundary stay those of the whole. ``overlapping``: what recomputing in
     windows costs. ``exchange_overlaps``: experts' tokens are exchanged beside another micro-batch's
-    products.
+    products. ``host``: where activations may be offloaded to; None: nowhere.
+    ``offload_bytes``: per kind, the most that a block of it may have there, of one micro-batch;
+    empty where nothing is offloaded. ``offload_layers``: the layers that a stage may then hold at
+    most, for the host's sake; 0: any number. ``staging_bytes``: what offloading takes on every
+    device, a part of the reserve.
     """
 
     blocks: tuple[Block, ...]
@@ -212,6 +227,10 @@ class PipelineCosts:
     overlapping: Overlapping = Overlapping()
     exchange_overlaps: bool = False
     devices: tuple[PipelineCosts, ...] = ()
+    host: Host | None = None
+    offload_bytes: tuple[float, ...] = ()
+    offload_layers: int = 0
+    staging_bytes: float = 0.0
 
     def at(self, device: int) -> PipelineCosts:
         """What the blocks cost on a device of the pipeline, counted from 0."""

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from solver.costs.pipeline import (
     Account,
     Block,
+    Host,
     Op,
     OpKind,
     Overlapping,
@@ -28,13 +29,16 @@ _INPUT = "x"
 _PATH = "model.profile"
 
 
-def profile_costs(profile: Profile, micro_batches: int, capacity_bytes: float) -> PipelineCosts:
+def profile_costs(
+    profile: Profile, micro_batches: int, capacity_bytes: float, host: Host | None = None
+) -> PipelineCosts:
     """The pipeline costs that a profile states.
 
     Args:
         profile: The profile, its types already checked.
         micro_batches: Micro-batches per pipeline and iteration.
         capacity_bytes: Usable bytes of one device.
+        host: Where activations may be offloaded to; None: nowhere.
 
     Raises:
         BadRequest: Duplicate or reserved op names, a reference to a tensor that does not exist
@@ -56,6 +60,7 @@ def profile_costs(profile: Profile, micro_batches: int, capacity_bytes: float) -
         capacity_bytes=capacity_bytes,
         send_seconds=profile.pipeline_send_seconds,
         overlapping=Overlapping(slowdown=profile.overlap_slowdown),
+        host=host,
     )
 
 

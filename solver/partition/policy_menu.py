@@ -42,7 +42,7 @@ def policy_menu(costs: PipelineCosts, recompute: Recompute) -> Menu:
             hint="Leave it out, or plan with policy optimal.",
         )
     if policy is Policy.OPTIMAL:
-        fronts = tuple(best_frontier(block) for block in costs.blocks)
+        fronts = best_frontiers(costs)
         if recompute.choice_per is ChoicePer.STAGE:
             return AlikeMenu(costs, fronts)
         return _overlapping(costs, fronts, recompute.overlap or Overlap.OFF)
@@ -92,7 +92,15 @@ def _has_windows(costs: PipelineCosts) -> bool:
     )
 
 
-def best_frontier(block: Block) -> Frontier:
+def best_frontiers(costs: PipelineCosts) -> tuple[Frontier, ...]:
+    """The frontier of every kind of block, with what it may offload."""
+    budgets = costs.offload_bytes or (0.0,) * len(costs.blocks)
+    return tuple(
+        best_frontier(block, budget) for block, budget in zip(costs.blocks, budgets, strict=True)
+    )
+
+
+def best_frontier(block: Block, offload_bytes: float = 0.0) -> Frontier:
     """The frontier of a block, made once for all that differ in nothing it depends on.
 
     An op that reads nothing in its backward, and whose tensor nobody reads, plays no part: what
@@ -100,12 +108,12 @@ def best_frontier(block: Block) -> Frontier:
     """
     read = {name for op in block.ops for name in (*op.inputs, *op.backward_reads)}
     ops = tuple(op for op in block.ops if op.name in read or op.backward_reads)
-    return _frontier(Block(block.name, ops, block.input_bytes))
+    return _frontier(Block(block.name, ops, block.input_bytes), offload_bytes)
 
 
 @lru_cache(maxsize=256)
-def _frontier(block: Block) -> Frontier:
-    return frontier(block)
+def _frontier(block: Block, offload_bytes: float) -> Frontier:
+    return frontier(block, offload_bytes)
 
 
 def _number(recompute: Recompute, least: int) -> int:

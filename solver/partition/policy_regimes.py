@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from solver.costs.pipeline import PipelineCosts
 from solver.errors import BadRequest
 from solver.partition.free_menu import FreeMenu
-from solver.partition.policy_menu import best_frontier, policy_menu
+from solver.partition.policy_menu import best_frontiers, policy_menu
 from solver.partition.regime import Regime
 from solver.recompute.frontier import Frontier, frontier_of
 from solver.recompute.policies import full
@@ -51,7 +51,7 @@ def alike_in_model(costs: PipelineCosts) -> Sequence[Regime]:
             field="recompute.choice_per",
             hint="Choose per stage, or leave it out.",
         )
-    fronts = [best_frontier(block) for block in costs.blocks]
+    fronts = list(best_frontiers(costs))
     return [_alike(fronts, chosen) for chosen in itertools.product(*_options(costs))]
 
 
@@ -95,8 +95,8 @@ def each_group(costs: PipelineCosts, numbers: Sequence[int]) -> Sequence[Regime]
 def _options(costs: PipelineCosts) -> list[Sequence[int | None]]:
     """Per kind, the places of its choices, or None where a single block chooses freely."""
     return [
-        range(len(best_frontier(block).choices)) if costs.sequence.count(kind) > 1 else (None,)
-        for kind, block in enumerate(costs.blocks)
+        range(len(front.choices)) if costs.sequence.count(kind) > 1 else (None,)
+        for kind, front in enumerate(best_frontiers(costs))
     ]
 
 

@@ -49,6 +49,7 @@ class Regime:
         ahead: Whether stages may recompute ahead of the gradient, where the schedule allows it.
         method: What decides every layout by itself; None: the best of all plans is looked for.
         choices: Where each block chooses by itself, and that is all the menu knows: among what.
+        costs: Those under which its plans are made; None: the layout's.
     """
 
     menu: Callable[[PipelineCosts], Menu]
@@ -61,3 +62,4 @@ class Regime:
     ahead: bool = False
     choices: Callable[[Block], Frontier] | None = None
     method: Method | None = None
+    costs: PipelineCosts | None = None

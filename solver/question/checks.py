@@ -9,11 +9,14 @@ from solver.question.asked import Question
 from solver.request import (
     ChoicePer,
     LayoutRequest,
+    Offload,
     Overlap,
+    PlanRequest,
     Policy,
     Recompute,
     ScheduleName,
 )
+from solver.targets.registry import target_named
 
 
 def check_overlap(recompute: Recompute) -> None:
@@ -59,6 +62,37 @@ def check_stalls(layout: LayoutRequest) -> None:
             "Recompute in stalls is planned for one stage per device.",
             field="layout.virtual_stages",
             hint="Ask for 1, or for overlap communication.",
+        )
+
+
+def check_offload(request: PlanRequest) -> None:
+    """Refuse offload where it is not planned.
+
+    Raises:
+        BadRequest: The policy, overlap or the target leaves no room for it.
+    """
+    recompute, target = request.recompute, request.target
+    if recompute.offload is Offload.OFF:
+        return
+    if recompute.policy is not Policy.OPTIMAL:
+        raise BadRequest(
+            f"Policy '{recompute.policy.value}' keeps all that it does not recompute on the "
+            "device; it offloads nothing.",
+            field="recompute.offload",
+            hint="Leave it out, give off, or let recompute.policy be optimal.",
+        )
+    if recompute.overlap not in (None, Overlap.OFF):
+        raise BadRequest(
+            "Recompute that hides and offload are not planned together.",
+            field="recompute.offload",
+            hint="Leave it out, or leave recompute.overlap out.",
+        )
+    if target is not None:
+        raise BadRequest(
+            f"{target_named(target.framework).title} cannot be told which part of which layer's "
+            "tensors to offload.",
+            field="recompute.offload",
+            hint="Leave it out, or leave out target.",
         )
 
 

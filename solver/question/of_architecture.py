@@ -26,10 +26,7 @@ from solver.costs.pools import pooled_costs
 from solver.errors import BadRequest
 from solver.layouts import Family, Layout, families, layouts
 from solver.question.asked import Calibrated, Question
-from solver.request import (
-    PlanRequest,
-    Policy,
-)
+from solver.request import Offload, PlanRequest
 from solver.search.family_bounds import may_fit
 from solver.search.members import Members
 from solver.search.rough import RoughTotals
@@ -53,6 +50,7 @@ def of_architecture(
             hint="Leave it out; cluster.device says what the devices are.",
         )
     cluster = cluster_from_request(request.cluster, pools=True)
+    _check_hosts(request, cluster)
     training = request.training
     used, own = _calibration(request, cluster)
 
@@ -91,7 +89,7 @@ def of_architecture(
     of_evaluation: tuple[Layout, ...] = ()
     rough: RoughTotals | None = None
     if to_plan:
-        kept = request.recompute.policy is not Policy.UNIFORM
+        kept = request.recompute.keeps_inputs
         without_latencies = asymptotic(efficiencies_on(cluster))
         rough = RoughTotals(lambda layout: costs(layout, without_latencies))
         if cluster.pools:
@@ -151,6 +149,24 @@ def of_megatron(
         contents=tuple(stage.blocks for stage in run.stages),
         notes=[*asked.notes, *run.notes],
     )
+
+
+def _check_hosts(request: PlanRequest, cluster: Cluster) -> None:
+    """Refuse offload from devices of which nobody knows how they reach their host.
+
+    Raises:
+        BadRequest: There is such a device.
+    """
+    if request.recompute.offload is Offload.OFF:
+        return
+    for pool in cluster.pools or (cluster,):
+        if pool.host is None or pool.host.bytes_per_second is None:
+            raise BadRequest(
+                f"How fast {pool.device.name} reaches its host is not known.",
+                field="cluster.host_bytes_per_second",
+                hint="Give it, in bytes per second and device, one direction, or leave "
+                "recompute.offload out.",
+            )
 
 
 def _calibration(request: PlanRequest, cluster: Cluster) -> tuple[Calibration, Efficiencies | None]:

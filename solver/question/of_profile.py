@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from solver.cluster.cluster import memory_capacity
-from solver.costs.pipeline import PipelineCosts
+from solver.costs.pipeline import Host, PipelineCosts
 from solver.costs.profile import on_device, profile_costs
 from solver.errors import BadRequest, IllegalLayout
 from solver.layouts import Layout, listed, profile_layout
@@ -15,6 +16,7 @@ from solver.layouts.completions import refuse_lists
 from solver.question.asked import Question
 from solver.request import (
     Granularity,
+    Offload,
     PlanRequest,
     Profile,
     ScheduleName,
@@ -36,7 +38,8 @@ def of_profile(request: PlanRequest, profile: Profile, to_plan: bool) -> Questio
             field="solver.granularity",
             hint="Leave it out; give the halves of a layer as blocks of their own.",
         )
-    costs = profile_costs(profile, micro_batches, memory_capacity(request.cluster))
+    host = _host(request)
+    costs = profile_costs(profile, micro_batches, memory_capacity(request.cluster), host)
     if request.cluster.stage_devices is not None:
         costs = _on_different_devices(request, costs, request.cluster.stage_devices)
     found = tuple(_profile_layouts(request, len(costs.sequence), micro_batches, to_plan))
@@ -47,6 +50,24 @@ def of_profile(request: PlanRequest, profile: Profile, to_plan: bool) -> Questio
         costs=lambda _: costs,
         work=lambda _: None,
     )
+
+
+def _host(request: PlanRequest) -> Host | None:
+    """Where a profile's activations may be offloaded to.
+
+    Raises:
+        BadRequest: They are to be, and the link is not known.
+    """
+    link, memory = request.cluster.host_bytes_per_second, request.cluster.host_memory_bytes
+    if request.recompute.offload is Offload.OFF:
+        return None
+    if link is None:
+        raise BadRequest(
+            "How fast a device reaches its host is not known.",
+            field="cluster.host_bytes_per_second",
+            hint="Give it, in bytes per second, one direction.",
+        )
+    return Host(link, math.inf if memory is None else memory)
 
 
 def _on_different_devices(

@@ -11,7 +11,7 @@ from solver.errors import BadRequest, IllegalLayout
 from solver.layouts import Layout, listed
 from solver.layouts.completions import singles
 from solver.question.asked import Question
-from solver.question.checks import check_overlap, check_policy, check_stalls
+from solver.question.checks import check_offload, check_overlap, check_policy, check_stalls
 from solver.question.of_architecture import of_architecture, of_megatron
 from solver.question.of_profile import of_profile, refuse_calibration
 from solver.request import (
@@ -37,6 +37,7 @@ def question(request: PlanRequest, *, to_plan: bool = False, beyond_devices: int
         BadRequest: Something in it cannot be read, is missing, or breaks a rule (and subclasses).
     """
     check_overlap(request.recompute)
+    check_offload(request)
     if request.recompute.overlap is Overlap.STALLS:
         check_stalls(request.layout)
     if request.target is None:
@@ -46,6 +47,7 @@ def question(request: PlanRequest, *, to_plan: bool = False, beyond_devices: int
         asked = _for_target(request, target, to_plan, beyond_devices)
     if asked.families or asked.layouts:
         check_policy(asked)
+        check_offload(asked.request)  # flags may have filled in a policy
     if request.recompute.overlap in (None, Overlap.OFF):
         return asked
     return replace(asked, notes=[*asked.notes, _HIDES])

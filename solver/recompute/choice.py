@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import overload
 
 import numpy as np
@@ -39,6 +39,9 @@ class Choice:
     ``placed`` says which of them are rebuilt in windows, in op order; ``hidden_seconds`` is their
     own time, no part of ``seconds``. ``early_bytes``: those in windows of the following block,
     alive while that block's backward runs too.
+
+    ``offloaded`` names tensors, the input ``x`` among them, that wait in host memory, each with the
+    share of it that does; ``offloaded_bytes`` is what that comes to, no part of ``kept_bytes``.
     """
 
     kept_bytes: float
@@ -51,6 +54,8 @@ class Choice:
     placed: tuple[Placed, ...] = ()
     hidden_seconds: float = 0.0
     early_bytes: float = 0.0
+    offloaded: tuple[tuple[str, float], ...] = ()
+    offloaded_bytes: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,3 +116,28 @@ def choice_keeping(block: Block, kept: Collection[str]) -> Choice:
 def keep_all(block: Block) -> Choice:
     """Recompute nothing."""
     return choice_keeping(block, needed_tensors(block))
+
+
+def offloading(block: Block, choice: Choice, most_bytes: float) -> Choice:
+    """The choice with up to ``most_bytes`` of what it keeps in host memory instead.
+
+    Tensors leave in the order in which they are made, the input first: those have longest to go,
+    and are needed last. All but the last one leave whole.
+    """
+    away = min(choice.kept_bytes, most_bytes)
+    if away <= 0:
+        return choice
+    kept = needed_tensors(block).difference(choice.recomputed)
+    sizes = [("x", block.input_bytes)]
+    sizes += [(op.name, op.output_bytes) for op in block.ops if op.name in kept]
+    left, shares = away, []
+    for name, size in sizes:
+        if size > 0 and left > 0:
+            shares.append((name, min(left / size, 1.0)))
+            left -= size
+    return replace(
+        choice,
+        kept_bytes=choice.kept_bytes - away,
+        offloaded=tuple(shares),
+        offloaded_bytes=away,
+    )

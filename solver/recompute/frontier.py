@@ -18,6 +18,11 @@ The solver walks the ops from last to first with labels (Pareto-best partial cho
 set of earlier tensors still demanded; a transformer layer never has many demanded at once.
 ``program.py`` states the same program for OR-Tools; the tests hold both, and plain enumeration,
 against each other.
+
+**Offload.** Where up to b bytes of what a block keeps may wait in host memory at no cost in time
+(``costs/offloading.py``), a choice keeps max(kept - b, 0) on the device. For two partial choices
+the smallest difference of that, whatever is added to both, is the one of max(kept, b). So with
+max(kept, b) + rebuilt in the third place of the dominance the walk finds that frontier as well.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ import numpy.typing as npt
 
 from solver.costs.pipeline import Block
 from solver.errors import BadRequest
-from solver.recompute.choice import Choice, needed_tensors
+from solver.recompute.choice import Choice, needed_tensors, offloading
 
 MOST_LABELS = 200_000
 """Partial choices beyond which a block is refused; a transformer layer has some hundreds."""
@@ -66,8 +71,12 @@ def frontier_of(choices: list[Choice]) -> Frontier:
     )
 
 
-def frontier(block: Block) -> Frontier:
+def frontier(block: Block, offload_bytes: float = 0.0) -> Frontier:
     """All choices of a block that are best for some budget.
+
+    Args:
+        block: What is decided about.
+        offload_bytes: What of it may wait in host memory, its input included.
 
     Raises:
         BadRequest: If the block has too many tensors to be decided exactly.
@@ -78,6 +87,7 @@ def frontier(block: Block) -> Frontier:
     # Labels by the set of earlier tensors demanded (a bit mask): rows (kept, seconds, rebuilt) and
     # the mask of the tensors run again.
     labels: dict[int, _Labels] = {0: _Labels(np.zeros((1, 3)), [0])}
+    free = max(offload_bytes - block.input_bytes, 0.0)
     for i in reversed(range(len(block.ops))):
         op, bit = block.ops[i], 1 << i
         inputs = sum({1 << number[name] for name in op.inputs if name != "x"})
@@ -93,7 +103,7 @@ def frontier(block: Block) -> Frontier:
             grown.setdefault(rest | inputs, []).append(again)
             if op.name in needed:
                 grown.setdefault(rest, []).append(_Labels(label.costs + keep, label.masks))
-        labels = {demanded: _merge(parts) for demanded, parts in grown.items()}
+        labels = {demanded: _merge(parts, free) for demanded, parts in grown.items()}
         if sum(len(label.masks) for label in labels.values()) > MOST_LABELS:
             raise BadRequest(
                 f"Block '{block.name}' has too many tensors to choose among exactly.",
@@ -101,17 +111,23 @@ def frontier(block: Block) -> Frontier:
                 hint="Merge ops that are always kept or recomputed together.",
             )
     (final,) = labels.values()
-    return frontier_of(
-        [
-            Choice(
-                kept_bytes=block.input_bytes + float(kept),
-                seconds=float(seconds),
-                recompute_bytes=float(rebuilt),
-                recomputed=tuple(name for i, name in enumerate(names) if mask >> i & 1),
-            )
-            for (kept, seconds, rebuilt), mask in zip(final.costs, final.masks, strict=True)
-        ]
-    )
+    choices = [
+        Choice(
+            kept_bytes=block.input_bytes + float(kept),
+            seconds=float(seconds),
+            recompute_bytes=float(rebuilt),
+            recomputed=tuple(name for i, name in enumerate(names) if mask >> i & 1),
+        )
+        for (kept, seconds, rebuilt), mask in zip(final.costs, final.masks, strict=True)
+    ]
+    return frontier_of(_offloading(block, choices, offload_bytes) if offload_bytes else choices)
+
+
+def _offloading(block: Block, choices: list[Choice], offload_bytes: float) -> list[Choice]:
+    """The choices with what they may offload, those left that no other may then replace."""
+    moved = [offloading(block, choice, offload_bytes) for choice in choices]
+    costs = np.array([(c.kept_bytes, c.seconds, c.recompute_bytes) for c in moved])
+    return [moved[row] for row in undominated(costs)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,23 +138,24 @@ class _Labels:
     masks: list[int]
 
 
-def _merge(parts: list[_Labels]) -> _Labels:
+def _merge(parts: list[_Labels], free: float) -> _Labels:
     if len(parts) == 1:
         return parts[0]
     costs = np.concatenate([part.costs for part in parts])
     masks = [mask for part in parts for mask in part.masks]
-    rows = undominated(costs)
+    rows = undominated(costs, free)
     return _Labels(costs[rows], [masks[row] for row in rows])
 
 
-def undominated(costs: Floats) -> list[int]:
+def undominated(costs: Floats, free: float = 0.0) -> list[int]:
     """Rows of (kept, seconds, rebuilt) that no other row may replace, by ascending kept bytes.
 
-    Row p may replace q if p is no larger in kept, in seconds and in kept + rebuilt. Of rows equal
-    within rounding one stays, the same whatever their order of arrival among equals.
+    Row p may replace q if p is no larger in kept, in seconds and in max(kept, free) + rebuilt;
+    ``free`` is what of the kept bytes need not stay on the device. Of rows equal within rounding
+    one stays, the same whatever their order of arrival among equals.
     """
     kept, seconds = costs[:, 0], costs[:, 1]
-    held = kept + costs[:, 2]
+    held = np.maximum(kept, free) + costs[:, 2]
     scale = held.max(initial=0.0) * TOLERANCE
     order = np.lexsort((held, seconds, kept))
     if float(np.ptp(held)) <= scale:

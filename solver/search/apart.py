@@ -54,6 +54,7 @@ def try_shared(state: State) -> None:
 
 def _with_first_plan(state: State, entry: Open, regime: Regime) -> tuple[float | None, Open]:
     """A quick plan of a layout, and what its bound comes to with the cuts in it."""
+    entry.costs = regime.costs or entry.costs
     schedule = schedule_of(entry.layout, entry.costs, regime)
     entry.regime, entry.menu = regime, menu_on(regime.menu(entry.costs), schedule)
     entry.problem = partition_problem(entry.costs, entry.menu, schedule, regime)

@@ -9,6 +9,7 @@ from solver.costs.pipeline import PipelineCosts
 from solver.layouts import Layout
 from solver.partition.outcome import Infeasible
 from solver.partition.problem import Problem, menu_on, partition_problem
+from solver.partition.regime import Regime
 from solver.search.entries import End, Head, Open, ending
 from solver.search.frontier import SHARED_FIELDS
 from solver.search.outcome import Loser, Outcome, Stage
@@ -123,7 +124,7 @@ def _find_nearest(state: State, misfits: list[Open]) -> None:
 
     Those whose cuts were tried missed less than those that could be told at once.
     """
-    first = [entry for entry in misfits if entry.number == 0]
+    first = [entry for entry in misfits if entry.number == 0 or _has_own_costs(entry.regime)]
     for entry in sorted(first, key=lambda entry: entry.place)[:MOST_MISFITS]:
         _miss(state, entry.layout, entry.costs, entry.problem)
     if state.nearest is None:
@@ -133,15 +134,22 @@ def _find_nearest(state: State, misfits: list[Open]) -> None:
 
 def _miss(state: State, layout: Layout, costs: PipelineCosts, problem: Problem | None) -> None:
     if problem is None:
-        regime, *_ = state.regimes_of(layout, costs) or (None,)
-        if regime is None:
+        regimes = state.regimes_of(layout, costs)
+        if not regimes:
             return
+        # What offloads needs least memory, though it is tried last.
+        regime = next(filter(_has_own_costs, regimes), regimes[0])
+        costs = regime.costs or costs
         schedule = schedule_of(layout, costs, regime)
         menu = menu_on(regime.menu(costs), schedule)
         problem = partition_problem(costs, menu, schedule, regime)
     result = problem.solve()
     if isinstance(result, Infeasible):
         state.nearer(layout, result)
+
+
+def _has_own_costs(regime: Regime | None) -> bool:
+    return regime is not None and regime.costs is not None
 
 
 def _of_fields(layout: Layout, bound: float) -> list[tuple[str, int | str | bool, float]]:

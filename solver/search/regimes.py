@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
+from solver.costs.offloading import offloading
+from solver.costs.pipeline import PipelineCosts
+from solver.layouts import Layout
 from solver.partition.policy_menu import best_frontier, policy_menu
 from solver.partition.policy_regimes import policy_regimes
-from solver.partition.regime import Regime
+from solver.partition.regime import Admits, Regime
 from solver.question import Question
-from solver.request import ChoicePer, Overlap, Policy, Recompute
+from solver.request import ChoicePer, Offload, Overlap, Policy, Recompute
+from solver.schedules import make_schedule
 from solver.search.state import Regimes
 
 
@@ -20,6 +28,44 @@ def regimes_of(asked: Question) -> Regimes:
 
 def free_regimes(recompute: Recompute) -> Regimes:
     """The ways in which a plan may be made where no framework says otherwise."""
+    on_device = _on_device(recompute)
+    if recompute.offload is Offload.OFF:
+        return on_device
+
+    def both(layout: Layout, costs: PipelineCosts) -> list[Regime]:
+        moved = offload_costs(layout, costs)
+        ways = list(on_device(layout, costs))
+        if moved is None:
+            return ways
+        admits = layers_admitted(moved)
+        offloads = [replace(way, costs=moved, admits=admits) for way in on_device(layout, moved)]
+        return [*ways, *offloads]
+
+    return both
+
+
+def layers_admitted(costs: PipelineCosts) -> Admits | None:
+    """Which counts of blocks a stage of a run that offloads may hold; None: any."""
+    if not costs.offload_layers:
+        return None
+    layers = np.array([block.checkpointable for block in costs.blocks])
+    return lambda counts: counts[:, : len(layers)] @ layers <= costs.offload_layers
+
+
+def offload_costs(layout: Layout, costs: PipelineCosts) -> PipelineCosts | None:
+    """The costs of a layout whose run offloads activations; None where it cannot."""
+    schedule = make_schedule(
+        layout.schedule,
+        layout.pipeline_parallel,
+        costs.micro_batches,
+        layout.virtual_stages,
+        layout.interleaving_group,
+    )
+    return offloading(costs, schedule)
+
+
+def _on_device(recompute: Recompute) -> Regimes:
+    """The same with every activation on its device."""
     if recompute.choice_per is ChoicePer.MODEL:
         return lambda _, costs: policy_regimes(costs, recompute)
     ahead = uses_stalls(recompute)

@@ -44,7 +44,9 @@ def _divide(state: State, layout: Open) -> None:
         bound = max(layout.bound, regime.bound)
         if regime.recompute_seconds:
             bound = max(bound, least_work(layout.layout, layout.costs, regime.recompute_seconds))
-        heappush(state.open, replace(layout, bound=bound, number=number, regime=regime))
+        costs = regime.costs or layout.costs
+        entry = replace(layout, bound=bound, number=number, regime=regime, costs=costs)
+        heappush(state.open, entry)
 
 
 def _bound(state: State, layout: Open, regime: Regime) -> None:

@@ -11,8 +11,11 @@ import math
 from solver.costs.pipeline import Block, PipelineCosts
 
 
-def block_choices(block: Block) -> list[tuple[float, float, float]]:
-    """(kept bytes, recompute seconds, recompute bytes) of every subset of needed tensors."""
+def block_choices(block: Block, offload_bytes: float = 0.0) -> list[tuple[float, float, float]]:
+    """(kept bytes, recompute seconds, recompute bytes) of every subset of needed tensors.
+
+    Of what is kept so many bytes, in any parts, need not be on the device.
+    """
     needed = sorted({t for op in block.ops for t in op.backward_reads} - {"x"})
     found = []
     for size in range(len(needed) + 1):
@@ -24,9 +27,10 @@ def block_choices(block: Block) -> list[tuple[float, float, float]]:
                 )
                 if wanted and op.name not in kept:
                     rerun.add(op.name)
+            held = block.input_bytes + sum(o.output_bytes for o in block.ops if o.name in kept)
             found.append(
                 (
-                    block.input_bytes + sum(o.output_bytes for o in block.ops if o.name in kept),
+                    max(held - offload_bytes, 0.0),
                     sum(o.forward_seconds for o in block.ops if o.name in rerun),
                     sum(o.output_bytes for o in block.ops if o.name in rerun),
                 )
@@ -78,13 +82,20 @@ def in_flight(schedule: str, stage: int, stages: int, n: int) -> int:
     return n if schedule == "gpipe" else min(stages - stage, n)
 
 
-def least_recompute(costs: PipelineCosts, run: tuple[int, ...], flight: int) -> float:
+def least_recompute(
+    costs: PipelineCosts,
+    run: tuple[int, ...],
+    flight: int,
+    offload_bytes: tuple[float, ...] = (),
+    staging_bytes: float = 0.0,
+) -> float:
     """Least recompute seconds of a stage holding these blocks, over every choice of each block."""
-    states = sum(costs.blocks[k].states.total for k in run)
+    states = sum(costs.blocks[k].states.total for k in run) + staging_bytes
+    away = offload_bytes or (0.0,) * len(costs.blocks)
     if states + sum(costs.blocks[k].update_bytes for k in run) > costs.capacity_bytes:
         return math.inf
     best = math.inf
-    choices = {k: block_choices(costs.blocks[k]) for k in set(run)}
+    choices = {k: block_choices(costs.blocks[k], away[k]) for k in set(run)}
     parts = [
         itertools.combinations_with_replacement(choices[k], run.count(k)) for k in sorted(set(run))
     ]
@@ -100,20 +111,59 @@ def least_recompute(costs: PipelineCosts, run: tuple[int, ...], flight: int) -> 
     return best
 
 
-def optimum(costs: PipelineCosts, schedule: str, stages: int) -> float:
+def offload_budgets(
+    costs: PipelineCosts, in_flight: int, stages: int
+) -> tuple[tuple[float, ...], int]:
+    """Per kind, the bytes that pass the link to the host while its compute ops run, either way, but
+    no more than there are; and the most blocks of a stage. Where the host has no room for all, a
+    stage has a quarter more than its even number (or one more), and each block its part."""
+    assert costs.host is not None
+    found = []
+    for block in costs.blocks:
+        ops = [op for op in block.ops if op.kind.value == "compute"]
+        seconds = min(sum(o.forward_seconds for o in ops), sum(o.backward_seconds for o in ops))
+        needed = {t for op in block.ops for t in op.backward_reads} - {"x"}
+        everything = block.input_bytes + sum(o.output_bytes for o in block.ops if o.name in needed)
+        found.append(min(seconds * costs.host.bytes_per_second, everything))
+    most, length = costs.host.memory_bytes, len(costs.sequence)
+    if in_flight * sum(found[kind] for kind in costs.sequence) <= most:
+        return tuple(found), length
+    blocks = max(math.ceil(1.25 * length / stages), math.ceil(length / stages) + 1)
+    return tuple(min(one, most / (in_flight * blocks)) for one in found), blocks
+
+
+def offloading_optimum(costs: PipelineCosts, schedule: str, stages: int) -> float:
+    """The least makespan where activations may wait in host memory, and where none do."""
+    most = max(in_flight(schedule, s, stages, costs.micro_batches) for s in range(stages))
+    budgets, blocks = offload_budgets(costs, most, stages)
+    staging = 3 * max(budgets[kind] for kind in costs.sequence)
+    there = optimum(costs, schedule, stages, budgets, staging, blocks) if staging else math.inf
+    return min(optimum(costs, schedule, stages), there)
+
+
+def optimum(
+    costs: PipelineCosts,
+    schedule: str,
+    stages: int,
+    offload_bytes: tuple[float, ...] = (),
+    staging_bytes: float = 0.0,
+    most_blocks: float = math.inf,
+) -> float:
     """The least makespan over everything; infinite if nothing fits."""
     length, n = len(costs.sequence), costs.micro_batches
     known: dict[tuple[int, tuple[int, ...], int], float] = {}
     best = math.inf
     for cuts in itertools.combinations(range(1, length), stages - 1):
         edges = (0, *cuts, length)
+        if max(b - a for a, b in itertools.pairwise(edges)) > most_blocks:
+            continue
         forward, backward = [], []
         for s, (a, b) in enumerate(itertools.pairwise(edges)):
             run = tuple(sorted(costs.sequence[a:b]))
             own = costs.at(s)
             key = (s if costs.devices else 0, run, in_flight(schedule, s, stages, n))
             if key not in known:
-                known[key] = least_recompute(own, *key[1:])
+                known[key] = least_recompute(own, *key[1:], offload_bytes, staging_bytes)
             forward.append(sum(own.blocks[k].forward_seconds for k in run))
             backward.append(sum(own.blocks[k].backward_seconds for k in run) + known[key])
         if math.isinf(sum(backward)):
