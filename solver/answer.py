@@ -42,6 +42,7 @@ def layout_answer(layout: Layout) -> plan.LayoutAnswer:
         ),
         sharding_group=layout.sharding_group or layout.replicas,
         rank_order=layout.rank_order,
+        context_method=layout.context_method,
         stage_pools=list(layout.stage_pools) or None,
     )
 

@@ -54,6 +54,9 @@ class LayoutAnswer(Answer):
     rank_order: str = Field(
         default="tp-cp-ep-dp-pp", description="Which ranks are neighbours, fastest first."
     )
+    context_method: str = Field(
+        default="ring", description="How devices that share a sequence exchange it in attention."
+    )
     stage_pools: list[tuple[int, int]] | None = Field(
         default=None,
         description="Pool, counted from 0, and number of stages, in the order of the pipeline; "

@@ -299,6 +299,14 @@ class RankOrder(StrEnum):
     PIPELINE_INSIDE = "tp-cp-ep-pp-dp"
 
 
+class ContextMethod(StrEnum):
+    """How devices that share sequences bring queries and keys together."""
+
+    RING = "ring"
+    ALL_GATHER = "all-gather"
+    ALL_TO_ALL = "all-to-all"
+
+
 def _is_list(value: Any) -> str:
     return "several" if isinstance(value, list) else "one"
 
@@ -371,6 +379,12 @@ class LayoutRequest(Strict):
         default=None,
         description="Which ranks are neighbours, fastest first; evaluated as tp-cp-ep-dp-pp if "
         "absent.",
+    )
+    context_method: OneOrSeveral[ContextMethod] | None = Field(
+        default=None,
+        description="With context parallelism: keys and values go round a ring beside attention, "
+        "are gathered before it, or heads are exchanged for tokens; evaluated as ring if absent, "
+        "with sliding windows as all-gather.",
     )
     stage_pools: list[tuple[Annotated[int, Field(ge=0, le=2)], Count]] | None = Field(
         default=None,

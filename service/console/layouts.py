@@ -35,7 +35,8 @@ def _degrees(layout: LayoutAnswer) -> list[str]:
         f"data {layout.data_parallel}",
     ]
     if layout.context_parallel > 1:
-        parts.append(f"context {layout.context_parallel}")
+        how = "" if layout.context_method == "ring" else f" by {layout.context_method}"
+        parts.append(f"context {layout.context_parallel}{how}")
     if layout.expert_parallel > 1:
         parts.append(f"expert {layout.expert_parallel}")
     if layout.virtual_stages > 1:

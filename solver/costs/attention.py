@@ -7,43 +7,11 @@ and one fp32 log-sum-exp per row instead of the score matrix.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from solver.cluster.collectives import send
+from solver.costs import context_parallel
+from solver.costs.context_parallel import Heads
 from solver.costs.graph import ELEMENT, Graph
-from solver.costs.pipeline import Account
+from solver.request import ContextMethod
 from solver.workload.architecture import Attention, LatentAttention, Layer, Positions
-
-
-@dataclass(frozen=True)
-class Heads:
-    """One device's heads and the widths of queries, keys and values."""
-
-    queries: int
-    keys: int
-    query_dim: int
-    value_dim: int
-    window: int | None
-
-    @property
-    def query_width(self) -> int:
-        """Columns of all queries."""
-        return self.queries * self.query_dim
-
-    @property
-    def key_width(self) -> int:
-        """Columns of all keys."""
-        return self.keys * self.query_dim
-
-    @property
-    def value_width(self) -> int:
-        """Columns of all values."""
-        return self.keys * self.value_dim
-
-    @property
-    def output_width(self) -> int:
-        """Columns of the attention output."""
-        return self.queries * self.value_dim
 
 
 def attention_half(
@@ -204,17 +172,19 @@ def _pairs(graph: Graph, window: int | None) -> float:
 
 
 def _flash(graph: Graph, heads: Heads, query_key: str, value: str) -> str:
-    """Fused attention, behind the ring exchange of keys and values under context parallelism.
+    """Fused attention, under context parallelism with its exchange.
 
     Forward is two products over the unmasked pairs, backward five (FlashAttention-2, section 4.1).
     Kernels that take the batch first keep their output once in their own and once in the model's
     order of dimensions.
     """
     shard, machine = graph.shard, graph.machine
-    imbalance = machine.calibration.software.context_imbalance
+    parts = shard.context.size
+    exchanged = parts > 1 and shard.context_method == ContextMethod.ALL_TO_ALL
+    imbalance = 0.0 if exchanged else machine.calibration.software.context_imbalance
     pairs = _pairs(graph, heads.window) * heads.queries
-    pairs *= 1.0 + imbalance * (1.0 - 1.0 / shard.context.size)
-    run = shard.sequence // shard.context.size
+    pairs *= 1.0 + imbalance * (1.0 - 1.0 / parts)
+    run = shard.sequence if exchanged else shard.sequence // parts
     forward = machine.attention(
         2.0 * pairs * (heads.query_dim + heads.value_dim), run, heads.value_dim, backward=False
     )
@@ -224,47 +194,29 @@ def _flash(graph: Graph, heads: Heads, query_key: str, value: str) -> str:
         heads.value_dim,
         backward=True,
     )
-    inputs: tuple[str, ...] = (query_key, value)
-    if shard.context.size > 1:
-        exchanged = _exchange(graph, heads, inputs, forward, backward)
-        inputs = (*inputs, exchanged)
+    reads: tuple[str, ...] = (query_key, value)
+    inputs, again = reads, 0.0
+    if exchanged:
+        inputs = reads = (context_parallel.heads_for_tokens(graph, heads, reads),)
+    elif parts > 1 and shard.context_method == ContextMethod.ALL_GATHER:
+        again = context_parallel.gathered_bytes(graph, heads)
+        inputs = (*reads, context_parallel.gather(graph, heads, reads))
+    elif parts > 1:
+        inputs = (*reads, context_parallel.ring(graph, heads, reads, forward, backward))
     output = ELEMENT * shard.tokens * heads.output_width
     statistics = 4.0 * shard.tokens * heads.queries
     copies = 2 if graph.implementation.copies_attention and shard.micro_batch > 1 else 1
-    return graph.compute(
+    core = graph.compute(
         "core_attention",
         inputs,
         forward,
         backward,
         copies * output + statistics,
-        (query_key, value, "core_attention"),
+        (*reads, "core_attention"),
+        backward_bytes=again,
         gradient_bytes=output,
     )
-
-
-def _exchange(
-    graph: Graph, heads: Heads, inputs: tuple[str, ...], forward: float, backward: float
-) -> str:
-    """Passing keys and values round the context-parallel ring while attention computes.
-
-    Each of the size - 1 steps sends one rank's keys and values on; backward sends their gradients
-    too (Ring Attention, arXiv:2310.01889; Transformer Engine's context parallelism).
-    """
-    shard, machine = graph.shard, graph.machine
-    group = shard.context
-    size = ELEMENT * shard.tokens * (heads.key_width + heads.value_width)
-    step = send(size, group.nodes > 1, machine.links, group.shares)
-    steps = group.size - 1
-    overlap = machine.calibration.software.context_parallel_overlap
-    return graph.communicate(
-        "context_exchange",
-        inputs,
-        graph.exposed(steps * step, overlap * forward),
-        graph.exposed(2 * steps * step, overlap * backward),
-        size,
-        Account.CONTEXT_PARALLEL,
-        window=max(0.0, 2 * steps * step - overlap * backward),
-    )
+    return context_parallel.tokens_for_heads(graph, heads, core) if exchanged else core
 
 
 def _unfused(graph: Graph, dropout: float, heads: Heads, query_key: str, value: str) -> str:

@@ -53,6 +53,8 @@ def selective_modules(ops: Iterable[Op]) -> tuple[Module, ...]:
     for module, tensors in _MODULES:
         dropped = tuple(name for name in tensors if name in present)
         whole = module == "core_attn" and "core_attention" in present
+        if whole and "context_return" in present:  # the exchange is inside the checkpoint
+            dropped += ("context_exchange",)
         if whole or not _OF_ALL_ATTENTION.issuperset(dropped):
             found.append(Module(module, dropped, ("core_attention",) if whole else ()))
     return tuple(found)

@@ -40,6 +40,7 @@ class Sharding:
     send_crosses_nodes: bool
     state_copies: int = 1
     send_shares: tuple[float, ...] = ()
+    context_method: str = "ring"
 
     @property
     def of_passes(self) -> Sharding:
@@ -126,6 +127,7 @@ def sharding(
         send_crosses_nodes=_pipeline_crosses(layout, node),
         state_copies=layout.state_copies,
         send_shares=_pipeline(layout, switches),
+        context_method=layout.context_method,
     )
 
 

@@ -17,7 +17,7 @@ from solver.layouts.rules import Violation, violations
 from solver.layouts.schedules import virtual_stages
 from solver.layouts.setting import Setting, divisors
 from solver.layouts.space import space
-from solver.request import LayoutRequest, RankOrder, ScheduleName, Training
+from solver.request import ContextMethod, LayoutRequest, RankOrder, ScheduleName, Training
 from solver.workload.architecture import Architecture
 
 _OCCUPYING = ("tensor_parallel", "pipeline_parallel", "data_parallel")
@@ -248,6 +248,7 @@ def usual_layout(asked: LayoutRequest) -> Layout:
         interleaving_group=asked.interleaving_group or 0,
         sharding_group=value("sharding_group", 0),
         rank_order=RankOrder(value("rank_order", RankOrder.DATA_INSIDE)).value,
+        context_method=ContextMethod(value("context_method", ContextMethod.RING)).value,
     )
 
 
@@ -259,6 +260,8 @@ def _start(
     Returns the layout and which of its fields are decided.
     """
     layout = usual_layout(asked)
+    if setting.windowed and "context_method" not in given:
+        layout = replace(layout, context_method=ContextMethod.ALL_GATHER.value)
     undecided = frozenset({*_SEARCHED, "sequence_parallel"}) - given
     if "tensor_parallel" in given and "sequence_parallel" in undecided:
         layout = _with_sequence_parallel(layout, setting)

@@ -11,7 +11,7 @@ from solver.layouts.layout import Layout
 from solver.layouts.rules import Violation, violations
 from solver.layouts.schedules import NAMES
 from solver.layouts.setting import Setting, divisors
-from solver.request import RankOrder
+from solver.request import ContextMethod, RankOrder
 
 _BATCH_RULES = frozenset({"batch", "micro-batch"})
 
@@ -99,6 +99,8 @@ def _values(name: str, setting: Setting) -> Sequence[Any]:
         return [False, True]
     if name == "schedule":
         return NAMES
+    if name == "context_method":
+        return [method.value for method in ContextMethod]
     if name == "rank_order":
         return [order.value for order in RankOrder]
     if name == "zero_stage":

@@ -16,7 +16,8 @@ class Layout:
     through a chunk in a row, 0 for as many as pipeline devices. ``sharding_group``: replicas over
     which states are sharded, 0 for all of them. ``rank_order``: kinds of parallelism from the one
     that varies fastest over the ranks. ``stage_pools``: where devices differ, pool and number of
-    stages in the order of the pipeline.
+    stages in the order of the pipeline. ``context_method``: how context-parallel devices bring
+    queries and keys together; means nothing where there is one.
     """
 
     tensor_parallel: int
@@ -34,6 +35,7 @@ class Layout:
     sharding_group: int = 0
     rank_order: str = "tp-cp-ep-dp-pp"
     stage_pools: tuple[tuple[int, int], ...] = ()
+    context_method: str = "ring"
 
     @property
     def replicas(self) -> int:

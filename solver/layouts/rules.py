@@ -17,6 +17,7 @@ from solver.layouts.schedules import (
     takes_groups,
 )
 from solver.layouts.setting import Setting
+from solver.request import ContextMethod
 
 MOST_MICRO_BATCHES = 16_384
 """Micro-batches per pipeline and iteration that are simulated; runs have hundreds."""
@@ -116,6 +117,27 @@ def _context(layout: Layout, setting: Setting) -> tuple[str, str] | None:
             f"The sequence length {setting.sequence_length} is not divisible by twice the context "
             f"parallel size, {parts}."
         )
+    return None
+
+
+def _context_method(layout: Layout, setting: Setting) -> tuple[str, str] | None:
+    if layout.context_parallel == 1:
+        return None
+    if layout.context_method == ContextMethod.RING and setting.windowed:
+        return "context_method", (
+            "Keys and values that go round a ring meet all queries; attention with a sliding "
+            "window does not run so."
+        )
+    if layout.context_method != ContextMethod.ALL_TO_ALL:
+        return None
+    for kind, counts in (("attention", setting.heads), ("key/value", setting.key_value_heads)):
+        for heads in sorted(counts):
+            own = max(1, heads // layout.tensor_parallel)
+            if own % layout.context_parallel:
+                return "context_method", (
+                    f"A device's {own} {kind} heads cannot be divided among "
+                    f"{layout.context_parallel} context-parallel devices."
+                )
     return None
 
 
@@ -338,6 +360,13 @@ RULES: tuple[Rule, ...] = (
         "attention is balanced.",
         "context_parallel",
         _context,
+    ),
+    _rule(
+        "context-method",
+        "An all-to-all gives each device whole heads of whole sequences; a ring has no sliding "
+        "windows (Transformer Engine, attention/dot_product_attention/context_parallel.py).",
+        "context_method context_parallel tensor_parallel",
+        _context_method,
     ),
     _rule(
         "sequence-needs-tensor",

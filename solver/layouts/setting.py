@@ -28,6 +28,7 @@ class Setting:
     widths: frozenset[int] = field(init=False)
     experts: frozenset[int] = field(init=False)
     expert_widths: frozenset[int] = field(init=False)
+    windowed: bool = field(init=False)
 
     def __post_init__(self) -> None:
         layers = [layer for layer, _ in self.architecture.layers]
@@ -46,6 +47,9 @@ class Setting:
             ("expert_widths", {part.hidden for part in sparse}),
         ):
             object.__setattr__(self, name, frozenset(values))
+        windows = [part.window for part in grouped if part.window is not None]
+        windowed = any(window < self.sequence_length for window in windows)
+        object.__setattr__(self, "windowed", windowed)
 
 
 def divisors(number: int) -> list[int]:

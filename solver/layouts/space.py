@@ -12,6 +12,7 @@ An open field may be
 - context parallel: whatever leaves a device ``LEAST_TOKENS`` tokens of a sequence; above 1 with
   micro-batches of one sequence only (more sequences are had with more replicas instead, whose
   attention needs no exchange);
+- context method: all that suit heads and windows;
 - expert parallel: the divisors of the number of experts; expert-tensor: 1, or as tensor parallel;
 - pipeline parallel: any number of stages; virtual stages: as many chunks as there are layers for;
 - data parallel: as many replicas as the devices allow, so that a layout may leave devices unused;
@@ -39,7 +40,7 @@ from solver.layouts.pooled import PooledFamily, StagePools, assignments
 from solver.layouts.rules import MOST_MICRO_BATCHES, MOST_PASSES, violations
 from solver.layouts.schedules import takes_groups
 from solver.layouts.setting import Setting, divisors
-from solver.request import LayoutRequest, RankOrder, ScheduleName
+from solver.request import ContextMethod, LayoutRequest, RankOrder, ScheduleName
 from solver.schedules import SCHEDULES
 
 LEAST_TOKENS = 512
@@ -106,13 +107,15 @@ class _Space:
     def families(self) -> Iterator[Family]:
         """Every combination of what blocks depend on."""
         for tensor in self._tensor():
-            for context in self._context(tensor):
+            for context, method in self._context(tensor):
                 for split, (expert, shards) in itertools.product(
                     self._sequence_parallel(tensor, context), self._expert(tensor, context)
                 ):
                     base = _layout(tensor, context, expert, shards, 1, split)
                     group = self._asked.interleaving_group or 0
-                    yield from self._of(replace(base, interleaving_group=group))
+                    yield from self._of(
+                        replace(base, interleaving_group=group, context_method=method)
+                    )
 
     # -- what blocks depend on --------------------------------------------------------------
 
@@ -131,7 +134,21 @@ class _Space:
             and self._legal("tensor_parallel", tensor_parallel=size)
         ]
 
-    def _context(self, tensor: int) -> list[int]:
+    def _context(self, tensor: int) -> list[tuple[int, str]]:
+        """Sizes, each with the methods that may be used for it."""
+        names = "context_method context_parallel tensor_parallel"
+        asked = self._asked.values("context_method") or tuple(ContextMethod)
+        methods = [ContextMethod(method).value for method in asked]
+        return [
+            (size, method)
+            for size in self._context_sizes(tensor)
+            for method in (methods if size > 1 else methods[:1])
+            if self._legal(
+                names, tensor_parallel=tensor, context_parallel=size, context_method=method
+            )
+        ]
+
+    def _context_sizes(self, tensor: int) -> list[int]:
         length = self._setting.sequence_length
         values = self._asked.values("context_parallel")
         if values is None:

@@ -22,10 +22,12 @@ from solver.partition.regime import Regime, Split
 from solver.plan import Export
 from solver.schedules import SCHEDULES
 from solver.targets.layers import admits_layers, layer_kinds
-from solver.targets.planned import Planned, first_whole_layers, layers_of
+from solver.targets.planned import Planned, context_word, first_whole_layers, layers_of
 from solver.targets.regimes import some_first_layers
 from solver.targets.target import Refusal, Target
 from solver.targets.words import Remarks, python_export
+
+_MODES = {"ring": "ring_attn", "all-to-all": "all_to_all"}
 
 
 class ColossalAI(Target):
@@ -36,6 +38,7 @@ class ColossalAI(Target):
     version = "0.5.0, 4f9953be"
     virtual_stages = True
     zero_stages = (0, 1, 2)
+    context_methods = ("ring", "all-to-all")
 
     def refusal(self, layout: Layout) -> Refusal | None:
         """Why it does not run this layout, or None."""
@@ -82,7 +85,7 @@ class ColossalAI(Target):
         if layout.context_parallel > 1:
             arguments |= {
                 "enable_sequence_parallelism": True,
-                "sequence_parallelism_mode": "ring_attn",
+                "sequence_parallelism_mode": context_word(planned, self.title, _MODES, remarks),
                 "sp_size": layout.context_parallel,
             }
         lines = [f"    {name}={value!r}," for name, value in arguments.items()]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from solver.plan import Export
+from solver.request import RankOrder
 from solver.targets.planned import Planned
 from solver.targets.words import yaml_text
 
@@ -103,8 +104,16 @@ def placement(planned: Planned, nodes: int, each: int) -> str:
     per_stage = inner * layout.data_parallel
     words = (
         f"Ranks are numbered over {nodes} x {each} devices: {layout.tensor_parallel} neighbours "
-        f"share layers, {per_stage} consecutive ranks hold a stage"
+        f"share layers, "
     )
+    if layout.rank_order == RankOrder.PIPELINE_INSIDE and layout.pipeline_parallel > 1:
+        pipeline = inner * layout.pipeline_parallel
+        return (
+            f"{words}{pipeline} consecutive ranks hold a pipeline, {inner} a stage of it; stage s "
+            f"of replica r is on ranks {pipeline} r + {inner} s to {pipeline} r + {inner} s + "
+            f"{inner - 1}."
+        )
+    words += f"{per_stage} consecutive ranks hold a stage"
     return f"{words}; stage s is on ranks {per_stage} s to {per_stage} s + {per_stage - 1}."
 
 

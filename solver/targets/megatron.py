@@ -25,6 +25,7 @@ from solver.partition.regime import Regime
 from solver.plan import Export, LayoutAnswer, Stage
 from solver.recompute.choice import keep_all
 from solver.recompute.policies import selective
+from solver.request import RankOrder
 from solver.schedules import SCHEDULES
 from solver.targets.layers import (
     ENDS,
@@ -67,6 +68,8 @@ class MegatronLM(Target):
     interleaving_group = True
     zero_stages: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
     overlaps_exchange = True
+    rank_orders: ClassVar[tuple[str, ...]] = tuple(RankOrder)
+    context_methods: ClassVar[tuple[str, ...]] = ("ring", "all-gather", "all-to-all")
 
     def regimes(self, costs: PipelineCosts, layout: Layout) -> list[Regime]:
         """Full recompute of all layers, none, modules, the first layers, larger groups."""
@@ -143,6 +146,10 @@ def megatron_export(layout: LayoutAnswer, stages: list[Stage], global_batch_size
     return MegatronLM().export(Planned(layout, stages, global_batch_size, micro_batches=1))
 
 
+CONTEXT_METHODS = {"all-gather": "all_gather", "all-to-all": "a2a"}
+"""``cp_comm_type`` where it is not p2p, the default (core/transformer/transformer_config.py)."""
+
+
 def layout_flags(planned: Planned) -> list[str]:
     """Sizes, batches and sharding."""
     layout = planned.layout
@@ -159,6 +166,10 @@ def layout_flags(planned: Planned) -> list[str]:
             flags.append(f"--expert-tensor-parallel-size {layout.expert_tensor_parallel}")
     if planned.overlaps_exchange:
         flags.append("--overlap-moe-expert-parallel-comm")
+    if layout.context_parallel > 1 and layout.context_method in CONTEXT_METHODS:
+        flags.append(f"--cp-comm-type {CONTEXT_METHODS[layout.context_method]}")
+    if layout.rank_order == RankOrder.PIPELINE_INSIDE:
+        flags.append("--use-tp-pp-dp-mapping")
     if layout.sequence_parallel:
         flags.append("--sequence-parallel")
     if layout.zero_stage == 1:

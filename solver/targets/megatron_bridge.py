@@ -8,8 +8,10 @@ those of Megatron-Core, with the same meaning; batches stand in ``cfg.train``, s
 from __future__ import annotations
 
 from solver.plan import Export
+from solver.request import RankOrder
 from solver.schedules import SCHEDULES
 from solver.targets.megatron import (
+    CONTEXT_METHODS,
     MegatronLM,
     folded,
     recompute_setting,
@@ -41,6 +43,8 @@ class MegatronBridge(MegatronLM):
             "expert_tensor_parallel_size": layout.expert_tensor_parallel,
             "sequence_parallel": layout.sequence_parallel,
         }
+        if layout.context_parallel > 1 and layout.context_method in CONTEXT_METHODS:
+            model["cp_comm_type"] = CONTEXT_METHODS[layout.context_method]
         if layout.pipeline_parallel > 1:
             symbols = [stage_symbols(stage) for stage in planned.stages]
             model["pipeline_model_parallel_layout"] = folded(symbols)
@@ -54,6 +58,8 @@ class MegatronBridge(MegatronLM):
         document: dict[str, object] = {"model": model}
         if planned.overlaps_exchange:
             document["comm_overlap"] = {"overlap_moe_expert_parallel_comm": True}
+        if layout.rank_order == RankOrder.PIPELINE_INSIDE:
+            document["dist"] = {"use_tp_pp_dp_mapping": True}
         train = {
             "global_batch_size": planned.global_batch_size,
             "micro_batch_size": layout.micro_batch_size,

@@ -20,7 +20,7 @@ from solver.partition.regime import Regime
 from solver.plan import BlockRecompute, Export
 from solver.recompute.choice import Choice, choice_keeping, keep_all, needed_tensors
 from solver.targets.layers import admits_layers
-from solver.targets.planned import Planned, layer_choices
+from solver.targets.planned import Planned, context_word, layer_choices
 from solver.targets.regimes import any_choice, in_full, subsets
 from solver.targets.sections import ATTENTION, FEED_FORWARD, section
 from solver.targets.target import Refusal, Target
@@ -56,6 +56,7 @@ class MindFormers(Target):
     def export(self, planned: Planned) -> Export:
         """The parallelism and recompute parts of a training configuration."""
         layout, remarks = planned.layout, Remarks()
+        context_word(planned, self.title, {"ring": "colossalai_cp"}, remarks)
         interleaved = layout.virtual_stages > 1
         parallelism: dict[str, object] = {
             "tensor_parallel": layout.tensor_parallel,

@@ -14,7 +14,7 @@ from solver.layouts.layout import Layout
 from solver.partition.regime import Regime
 from solver.plan import Export
 from solver.targets.layers import admits_layers
-from solver.targets.planned import Planned, first_whole_layers, layers_of
+from solver.targets.planned import Planned, context_word, first_whole_layers, layers_of
 from solver.targets.regimes import some_first_layers
 from solver.targets.target import Target
 from solver.targets.words import Remarks, yaml_export
@@ -54,6 +54,7 @@ class MindFormersGraph(Target):
             parallel["pipeline_config"] = scheduler
         if devices > 1 or counts[0] not in (0, planned.layers):
             recompute = _rows(counts, devices)
+        context_word(planned, self.title, {"ring": "colossalai_cp"}, remarks)
         document = {
             "parallel": parallel,
             "parallel_config": {

@@ -14,7 +14,7 @@ from solver.partition.regime import Regime
 from solver.plan import Export
 from solver.targets.layers import admits_layers, kinds_in_turn, layer_count, layer_kinds
 from solver.targets.megatron import MegatronLM, layout_flags, recompute_flags, split_flags
-from solver.targets.planned import Planned
+from solver.targets.planned import Planned, context_word
 from solver.targets.regimes import Setting, dropping, first_layers, one_choice, subsets
 from solver.targets.target import flights
 from solver.targets.words import Remarks, flags_export
@@ -30,6 +30,7 @@ class MindSpeed(MegatronLM):
     interleaving_group = False
     zero_stages = (0, 1)
     overlaps_exchange = False
+    context_methods = ("ring", "all-to-all")
 
     def regimes(self, costs: PipelineCosts, layout: Layout) -> list[Regime]:
         """Megatron's, and norms and activation functions alone or beside the first layers."""
@@ -57,9 +58,23 @@ class MindSpeed(MegatronLM):
     def export(self, planned: Planned) -> Export:
         """Flags, beside those of the model and its data."""
         remarks = Remarks()
-        arguments = [*layout_flags(planned), *split_flags(planned, remarks)]
+        arguments = [*_megatron_flags(planned), *split_flags(planned, remarks)]
+        arguments += _context_flags(planned, remarks)
         arguments += recompute_flags(planned, remarks)
         return flags_export(self, arguments, remarks)
+
+
+def _megatron_flags(planned: Planned) -> list[str]:
+    """Megatron's flags of the layout but for the exchange of split sequences."""
+    return [flag for flag in layout_flags(planned) if not flag.startswith("--cp-comm-type")]
+
+
+def _context_flags(planned: Planned, remarks: Remarks) -> list[str]:
+    """Its own word for the exchange of split sequences, which is Ulysses where none is given."""
+    if planned.layout.context_parallel == 1:
+        return []
+    words = {"ring": "megatron_cp_algo", "all-to-all": "ulysses_cp_algo"}
+    return [f"--context-parallel-algo {context_word(planned, 'MindSpeed', words, remarks)}"]
 
 
 def _parts(costs: PipelineCosts) -> dict[str, frozenset[str]]:

@@ -140,3 +140,16 @@ def first_whole_layers(planned: Planned, number: int, framework: str, remarks: R
     if any(whole[count:]):
         remarks.lost.append(f"Stage {number} recomputes other than its first layers.")
     return count
+
+
+def context_word(
+    planned: Planned, framework: str, words: Mapping[str, str], remarks: Remarks
+) -> str:
+    """A framework's word for how split sequences are exchanged; its first where it lacks that."""
+    method = planned.layout.context_method
+    usual = next(iter(words))
+    if planned.layout.context_parallel > 1 and method not in words:
+        remarks.lost.append(
+            f"{framework} does not exchange split sequences by {method}; it would by {usual}."
+        )
+    return words.get(method, words[usual])

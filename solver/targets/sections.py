@@ -32,9 +32,7 @@ _OUTSIDE = (
     "feed_forward_residual",
 )
 
-ATTENTION = Section(
-    ("query", "key", "value", "rotary", "attention", "core_attention", "context_exchange")
-)
+ATTENTION = Section(("query", "key", "value", "rotary", "attention", "core_attention", "context_"))
 FEED_FORWARD = Section(("feed_forward", "router", "expert", "shared_expert"))
 
 

@@ -54,6 +54,10 @@ class Target(ABC):
     """Whether a sequence can be split over devices."""
     overlaps_exchange: ClassVar[bool] = False
     """Whether experts' tokens can be exchanged beside another micro-batch's products."""
+    rank_orders: ClassVar[tuple[str, ...]] = ("tp-cp-ep-dp-pp",)
+    """Orders in which it can number ranks, the usual one first."""
+    context_methods: ClassVar[tuple[str, ...]] = ("ring",)
+    """How it can exchange split sequences in attention, the usual one first."""
     defaults: ClassVar[Mapping[str, Any]] = {}
     """What it sets where a request leaves a field of the layout open."""
 
@@ -97,6 +101,20 @@ class Target(ABC):
         if layout.context_parallel > 1 and not self.context_parallel:
             return Refusal(
                 "context_parallel", f"{self.title} has no context parallelism of its own.", "1"
+            )
+        if layout.pipeline_parallel > 1 and layout.rank_order not in self.rank_orders:
+            return Refusal(
+                "rank_order",
+                f"{self.title} does not number ranks {layout.rank_order}.",
+                self.rank_orders[0],
+            )
+        if layout.context_parallel > 1 and layout.context_method not in self.context_methods:
+            known = " or ".join(self.context_methods)
+            return Refusal(
+                "context_method",
+                f"{self.title} does not exchange split sequences by {layout.context_method}; it "
+                f"does by {known}.",
+                self.context_methods[0],
             )
         return None
 

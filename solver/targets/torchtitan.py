@@ -22,7 +22,7 @@ from solver.plan import BlockRecompute, Export, Stage
 from solver.recompute.choice import keep_all
 from solver.recompute.policies import full
 from solver.targets.layers import ENDS, admits_layers, kinds_in_turn, layer_count
-from solver.targets.planned import Planned, has_embedding, has_head
+from solver.targets.planned import Planned, context_word, has_embedding, has_head
 from solver.targets.regimes import Setting, every_nth, one_choice
 from solver.targets.target import Target, flights
 from solver.targets.torchtitan_policies import (
@@ -32,6 +32,9 @@ from solver.targets.torchtitan_policies import (
     has_products,
 )
 from solver.targets.words import Remarks, python_export
+
+_ROTATIONS = {"ring": "alltoall", "all-gather": "allgather"}
+"""How keys and values come round: a shuffle at every step of a ring, or all of them at once."""
 
 _SCHEDULES = {"1f1b": "1F1B", "gpipe": "GPipe"}
 
@@ -45,6 +48,7 @@ class Torchtitan(Target):
     schedules = ("1f1b", "gpipe")
     virtual_stages = True
     zero_stages = (0, 1, 2, 3)
+    context_methods = ("ring", "all-gather")
 
     def regimes(self, costs: PipelineCosts, layout: Layout) -> list[Regime]:
         """All layers in full, or none; every n-th; all but what operators save."""
@@ -218,6 +222,9 @@ def _fields(planned: Planned, remarks: Remarks) -> list[str]:
         "expert_parallel_degree": layout.expert_parallel,
         "pipeline_parallel_degree": layout.pipeline_parallel,
     }
+    if layout.context_parallel > 1:
+        method = context_word(planned, "torchtitan", _ROTATIONS, remarks)
+        values["context_parallel_rotate_method"] = method
     if layout.zero_stage == 0:
         values |= {
             "data_parallel_replicate_degree": layout.data_parallel,

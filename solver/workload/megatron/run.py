@@ -119,6 +119,11 @@ def _layout(flags: Flags, model: Architecture, stages: tuple[StageContent, ...])
             "--tensor-model-parallel-size",
             f"{heads} attention heads are not divisible by {tensor}.",
         )
+    if flags.switch("--use-tp-pp-dp-mapping"):
+        settings["rank_order"] = "tp-cp-ep-pp-dp"
+    method = _CONTEXT_METHODS.get(" ".join(flags.words("--cp-comm-type") or ()))
+    if method is not None:
+        settings["context_method"] = method
     group = _group(flags, devices)
     if group is not None:
         settings["interleaving_group"] = group
@@ -126,6 +131,15 @@ def _layout(flags: Flags, model: Architecture, stages: tuple[StageContent, ...])
     if size is not None:
         settings["micro_batch_size"] = size
     return settings
+
+
+_CONTEXT_METHODS = {
+    "p2p": "ring",
+    "all_gather": "all-gather",
+    "allgather": "all-gather",
+    "a2a": "all-to-all",
+}
+"""One word for all layers; others say it layer by layer, or mix a ring with an exchange."""
 
 
 def _zero_stage(flags: Flags) -> int:

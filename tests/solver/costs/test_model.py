@@ -153,6 +153,61 @@ def test_context_parallelism_divides_tokens_and_exchanges_keys() -> None:
     assert any(op.name == "context_exchange" for op in split.ops)
 
 
+SHARED = Layout(1, 4, 8, 1, 2, 1, 1, False, 1, "1f1b")
+
+
+def shared(method: str) -> Block:
+    """A layer whose sequences 8 devices share."""
+    return _block(_costs(replace(SHARED, context_method=method)), "layer")
+
+
+def test_each_way_of_exchanging_split_sequences_moves_what_it_should() -> None:
+    """On one node of 365 GB/s rings or so: bytes over seconds is a rate that links have."""
+    tokens = 8192 / 8
+    keys_and_values = 2.0 * tokens * 2 * 8 * 128
+    queries = output = 2.0 * tokens * 64 * 128
+    ops = {method: {op.name: op for op in shared(method).ops} for method in METHODS}
+    gather = ops["all-gather"]["context_exchange"]
+    exchange = ops["all-to-all"]["context_exchange"]
+    back = ops["all-to-all"]["context_return"]
+    assert gather.output_bytes == 8 * keys_and_values
+    assert gather.backward_seconds == pytest.approx(2 * gather.forward_seconds, rel=0.01)
+    assert ops["all-gather"]["core_attention"].backward_bytes == gather.output_bytes
+    assert exchange.output_bytes == queries + keys_and_values
+    assert back.output_bytes == output
+    assert exchange.backward_seconds == pytest.approx(exchange.forward_seconds, rel=0.01)
+    rate = 7 / 8 * exchange.output_bytes / exchange.forward_seconds
+    assert 50e9 < rate < 450e9
+    # Nobody waits for a ring that attention hides.
+    assert ops["ring"]["context_exchange"].forward_seconds < 0.2 * gather.forward_seconds * 8
+
+
+METHODS = ("ring", "all-gather", "all-to-all")
+
+
+def test_backward_needs_what_the_exchange_brought_and_both_outputs() -> None:
+    reads = {method: set[str]() for method in METHODS}
+    for method, found in reads.items():
+        for op in shared(method).ops:
+            found |= set(op.backward_reads)
+    assert reads["ring"] == reads["all-gather"]
+    exchanged = reads["all-to-all"] - reads["ring"]
+    assert exchanged == {"context_exchange", "context_return"}
+    assert "core_attention" in reads["all-to-all"]
+
+
+def test_core_attention_under_checkpoint_exchanges_again() -> None:
+    (inside,) = (m for m in shared("all-to-all").modules if m.name == "core_attn")
+    assert "context_exchange" in inside.dropped
+    (plain,) = (m for m in shared("ring").modules if m.name == "core_attn")
+    assert "context_exchange" not in plain.dropped
+
+
+def test_without_context_parallelism_the_method_means_nothing() -> None:
+    alone = [_costs(replace(LAYOUT, context_method=method)).blocks for method in METHODS]
+    assert alone[0] == alone[1] == alone[2]
+
+
 def test_experts_spread_over_ranks_exchange_tokens() -> None:
     layout = Layout(2, 4, 1, 8, 8, 1, 1, True, 1, "1f1b")
     layer = _block(_costs(layout, asked=MIXTRAL), "layer")

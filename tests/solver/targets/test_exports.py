@@ -19,7 +19,7 @@ from solver.errors import UnknownName
 from solver.plan import Plan
 from solver.planner import evaluate
 from solver.request import Policy, Recompute
-from solver.targets.launch import Launcher, launch
+from solver.targets.launch import Launcher, launch, placement
 from solver.targets.registry import TARGETS, target_named
 from solver.targets.written import planned, written
 from solver.workload.megatron import read_megatron_args
@@ -190,6 +190,42 @@ def test_a_job_starts_as_many_processes_as_the_plan_has_devices(
         assert "--nnodes 2 --nproc-per-node 2" in text
     shell = subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True, check=False)
     assert shell.returncode == 0, shell.stderr
+
+
+@pytest.mark.parametrize(
+    ("framework", "method", "word"),
+    [
+        ("megatron-bridge", "all-to-all", "cp_comm_type: a2a"),
+        ("mindspeed", "ring", "--context-parallel-algo megatron_cp_algo"),
+        ("mindspeed", "all-to-all", "--context-parallel-algo ulysses_cp_algo"),
+        ("mindspeed", "all-gather", ""),
+        ("mindformers", "all-to-all", ""),
+        ("colossalai", "all-to-all", "sequence_parallelism_mode='all_to_all'"),
+        ("torchtitan", "all-gather", "context_parallel_rotate_method = 'allgather'"),
+        ("torchtitan", "all-to-all", ""),
+    ],
+)
+def test_frameworks_exchange_split_sequences_as_planned_or_say_that_they_do_not(
+    framework: str, method: str, word: str
+) -> None:
+    found = made("megatron-lm")
+    assert found.layout is not None
+    split = {"context_parallel": 2, "context_method": method, "sequence_parallel": False}
+    changed = found.model_copy(update={"layout": found.layout.model_copy(update=split)})
+    export = written(changed, framework)
+    said = any(f"does not exchange split sequences by {method}" in note for note in export.notes)
+    assert said == (not word)
+    assert word in export.text
+
+
+def test_ranks_of_pipelines_that_stand_together_are_told_so() -> None:
+    found = made("megatron-lm")
+    assert found.layout is not None
+    inside = found.layout.model_copy(update={"rank_order": "tp-cp-ep-pp-dp"})
+    changed = found.model_copy(update={"layout": inside})
+    words = placement(planned(changed, "megatron-lm"), 2, 2)
+    assert "consecutive ranks hold a pipeline" in words
+    assert "dist:" in written(changed, "megatron-bridge").text
 
 
 def test_what_a_configuration_does_instead_of_the_plan_is_said() -> None:

@@ -153,6 +153,9 @@ def test_choices_within_a_layer_are_said_in_words() -> None:
     [
         ({"expert_parallel": 8}, "--expert-model-parallel-size 8"),
         ({"context_parallel": 2}, "--context-parallel-size 2"),
+        ({"context_parallel": 2, "context_method": "all-gather"}, "--cp-comm-type all_gather"),
+        ({"context_parallel": 2, "context_method": "all-to-all"}, "--cp-comm-type a2a"),
+        ({"rank_order": "tp-cp-ep-pp-dp"}, "--use-tp-pp-dp-mapping"),
         ({"zero_stage": 2}, "--data-parallel-sharding-strategy optim_grads"),
         ({"zero_stage": 3}, "--data-parallel-sharding-strategy optim_grads_params"),
     ],

@@ -260,3 +260,19 @@ def test_a_plan_takes_micro_batches_in_the_groups_that_the_flags_give() -> None:
     assert found.layout is not None
     assert found.layout.interleaving_group == 5
     assert found.micro_batches == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "method"),
+    [("p2p", "ring"), ("all_gather", "all-gather"), ("a2a", "all-to-all"), ("a2a+p2p", None)],
+)
+def test_the_exchange_of_split_sequences_and_the_order_of_ranks_are_read(
+    words: str, method: str | None
+) -> None:
+    flags = {**SMALL, **BATCH, "--context-parallel-size": 2, "--cp-comm-type": words}
+    flags["--use-tp-pp-dp-mapping"] = True
+    run = read_megatron_args(flags)
+    asked = PlanRequest.model_validate({"model": {"megatron_args": flags}, "cluster": CLUSTER})
+    layout = completed(asked, run).layout
+    assert layout.context_method == method
+    assert layout.rank_order == "tp-cp-ep-pp-dp"
