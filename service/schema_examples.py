@@ -109,6 +109,14 @@ _TRADE_OFF = {
 }
 
 
+_LEAFS = {
+    "device": "H100-SXM5-80GB",
+    "nodes": 64,
+    "devices_per_node": 8,
+    "switches": [{"nodes": 16, "oversubscription": 2.0}],
+}
+
+
 def schema_examples() -> dict[str, Any]:
     """Schema name to an example of it."""
     found: dict[str, Any] = {}
@@ -122,6 +130,7 @@ def _documents() -> Iterator[tuple[type[BaseModel], Any]]:
     yield PlanRequest, sample("request") | {"target": {"framework": "megatron-lm"}}
     for request in example_requests().values():
         yield PlanRequest, request
+    yield PlanRequest, sample("request") | {"cluster": _LEAFS}
     yield PlanDocument, plan
     yield PlanDocument, {"id": plan["id"], "status": "running", "progress": _PROGRESS}
     yield PlanDocument, {"id": plan["id"], "status": "infeasible", "shortfall": _shortfall(plan)}
