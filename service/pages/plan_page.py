@@ -16,6 +16,7 @@ from service.pages.pictures.memory import PARTS
 from service.pages.raster import png
 from service.pages.shown import ShownPlan, title
 from service.pages.shown import shown as shown_of
+from service.pages.stylesheet import stylesheet
 from service.problems import Problem
 from service.schema_examples import sample
 from solver.request import PlanRequest
@@ -53,10 +54,9 @@ def answered(plan_id: str, shown: ShownPlan, view: View, base_url: str) -> Respo
 
 def report(plan_id: str, shown: ShownPlan, base_url: str = "") -> str:
     """The page as one file without scripts, styles inside."""
-    sheets = ("pico.min.css", "pictures.css", "stagecut.css")
     return render.html(
         "report.html",
-        styles="\n".join(render.static_text(name) for name in sheets),
+        styles=stylesheet(),
         **_everything(plan_id, shown, View(), base_url, complete=True),
     )
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from datetime import UTC, datetime
 from functools import cache
-from hashlib import sha256
-from importlib.resources import files
 from threading import Lock
 from typing import Any
 
@@ -15,12 +13,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from service.console.quantities import duration, percent, size, times
-from service.pages import words
+from service.pages import assets, words
 from service.pages.pictures.svg import Drawing, key
 from service.version import VERSION
 
+_FIRST = "first.js"
+
 POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data: blob:;"
+    f"default-src 'none'; style-src 'self'; script-src 'self' {assets.permission(_FIRST)};"
+    " img-src 'self' data: blob:;"
     " connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 """The Content-Security-Policy of every page."""
@@ -87,11 +88,6 @@ def prepare() -> None:
         _environment().get_template(name)
 
 
-def static_text(name: str) -> str:
-    """The text of a file that the pages are served with."""
-    return files("service.pages").joinpath("static", name).read_text("utf-8")
-
-
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -114,15 +110,14 @@ def _environment() -> Environment:
         sign=key,
         drawn=lambda drawing: Markup(drawing.inline()) if isinstance(drawing, Drawing) else "",
     )
-    environment.globals.update(version=VERSION, asset=_asset, flush=Markup(_FLUSH))
+    environment.globals.update(
+        version=VERSION,
+        flush=Markup(_FLUSH),
+        asset=assets.address,
+        sheet=assets.SHEET,
+        first_script=Markup(assets.script(_FIRST)),
+    )
     return environment
-
-
-@cache
-def _asset(name: str) -> str:
-    """The address of a static file; it changes with the file, so browsers may keep it."""
-    content = files("service.pages").joinpath("static", name).read_bytes()
-    return f"/static/{name}?{sha256(content).hexdigest()[:12]}"
 
 
 def _moment(seconds: float) -> str:

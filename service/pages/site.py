@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from fastapi import FastAPI
-from fastapi.staticfiles import StaticFiles
 
-from service.pages import plan_page
+from service.pages import assets, plan_page
 from service.pages.study_page import CAPACITY, CONTINGENCY
 from service.routes import batch_pages, pages, plan_pages, sign_in, study_forms, study_pages
 
@@ -22,4 +19,4 @@ def install(app: FastAPI) -> None:
     app.include_router(study_pages.router)
     for kind in (CAPACITY, CONTINGENCY):
         app.include_router(study_forms.forms(kind))
-    app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), "static")
+    app.include_router(assets.router)

@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from service.jobs.study import Study
+from service.pages.stylesheet import left_out
 from service.schema_examples import sample
 from service.store import Store
 from solver.capacity.documents import CapacityRequest
@@ -474,6 +475,11 @@ OVERLAPPING = """[...document.querySelectorAll("table th, table td")]
 """Cells of tables whose words run into their neighbours."""
 
 
+LEFT_OUT = [one for one in left_out() if "::" not in one and ":host" not in one]
+APPLYING = "selectors => selectors.filter((one) => document.querySelector(one))"
+"""Rules of the style library that a page is served without and would need."""
+
+
 @pytest.fixture(scope="module")
 def known(plan_ids: list[str], kept: dict[str, str], batch: str) -> dict[str, str]:
     """What stands in the addresses of pages."""
@@ -499,6 +505,7 @@ def test_a_page_is_accessible_and_fits_a_phone(
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate(OVERLAPPING) == []
     page.set_viewport_size({"width": 1280, "height": 800})
+    assert page.evaluate(APPLYING, LEFT_OUT) == []
     page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
     page.evaluate(AXE)
     assert serious(page, "{}") == []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from base64 import b64encode
+from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -93,8 +96,25 @@ def test_pages_name_no_other_host_and_carry_no_inline_code(
         assert parsed.inline == []
         assert all(found.startswith(("/", "#")) for found in parsed.found), address
         static |= {found for found in parsed.found if found.startswith("/static")}
-    assert len(static) >= 6
-    assert {client.get(found).status_code for found in static} == {200}
+    assert len(static) >= 5
+    for found in static:
+        kept = client.get(found)
+        assert (kept.status_code, "immutable" in kept.headers["cache-control"]) == (200, True)
+
+
+def test_the_one_script_within_a_page_is_the_one_that_its_policy_names(client: TestClient) -> None:
+    page = client.get("/")
+    scripts = re.findall(r"<script>(.*?)</script>", page.text, re.DOTALL)
+    assert len(scripts) == 1
+    digest = b64encode(sha256(scripts[0].encode()).digest()).decode()
+    policy = page.headers["content-security-policy"]
+    assert f"script-src 'self' 'sha256-{digest}';" in policy
+    assert "unsafe" not in policy
+
+
+@pytest.mark.parametrize("name", ["unknown.css", "..%2frender.py", "__init__.py"])
+def test_only_what_pages_are_served_with_is_served(client: TestClient, name: str) -> None:
+    assert client.get(f"/static/{name}").status_code == 404
 
 
 def test_every_link_of_a_plan_leads_somewhere(client: TestClient, plan_ids: list[str]) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from service.pages.pictures.breakdown import LINES
 from service.pages.pictures.memory import PARTS
-from service.pages.render import static_text
+from service.pages.stylesheet import sheet_text
 
 EYES = {
     "usual": np.eye(3),
@@ -53,7 +53,7 @@ APART = 14.0
 
 def schemes() -> list[dict[str, str]]:
     """The variables of the light and of the dark scheme."""
-    sheet = static_text("pictures.css")
+    sheet = sheet_text("pictures.css")
     blocks = re.findall(r"\{([^{}]*--paper: [^{}]*)\}", sheet)
     return [dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", block)) for block in blocks]
 

@@ -1,4 +1,4 @@
-// Light, dark, or as the system has it; set before anything is drawn.
+// Runs before anything is drawn. Light, dark, or as the system has it; and the answer before the rest.
 (() => {
   const root = document.documentElement;
   const order = ["auto", "light", "dark"];
@@ -11,6 +11,14 @@
     else root.setAttribute("data-theme", chosen);
   };
   apply();
+  // Laying out the pictures takes longer than the answer may wait: they follow its first paint.
+  const rest = () => root.classList.remove("beginning");
+  if (!location.hash && globalThis.PerformancePaintTiming) {
+    root.classList.add("beginning");
+    new PerformanceObserver(rest).observe({ type: "paint", buffered: true });
+    addEventListener("load", () => setTimeout(rest, 200)); // a page in the background is not painted
+    addEventListener("beforeprint", rest);
+  }
   document.addEventListener("DOMContentLoaded", () => {
     const button = document.getElementById("theme");
     const show = () => {
