@@ -15,14 +15,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from solver.costs.pipeline import PipelineCosts
+from solver.costs.pipeline import Block, PipelineCosts
 from solver.partition.alone_cells import AloneCells, few
 from solver.partition.bettered import Bettered
-from solver.partition.core import PRECISE
+from solver.partition.core import PRECISE, ROUNDING
 from solver.partition.early_mixes import EarlyMixes
 from solver.partition.held_early import HeldEarly
 from solver.partition.levels import level_of
-from solver.partition.menu import Floats, Index
+from solver.partition.menu import Bools, Floats, Index
 from solver.partition.succession import Held, Succession
 from solver.recompute.dominance import undominated_rows
 from solver.recompute.frontier import Frontier
@@ -64,7 +64,7 @@ class EarlyMenu:
         self, costs: PipelineCosts, links: tuple[Link, ...], made: tuple[Placements, ...]
     ) -> None:
         self._costs, self._links, self._made = costs, links, made
-        self._by_flight: dict[int, _InFlight] = {}
+        self._by_flight: dict[int, tuple[Bools, _InFlight]] = {}
         self._known: dict[tuple[tuple[int, ...], float, int], Laid | None] = {}
 
     @property
@@ -72,22 +72,27 @@ class EarlyMenu:
         """Whether nothing is held early, so that blocks do not depend on each other."""
         return not any(one.early.any() for one in self._made)
 
-    def _with(self, in_flight: int) -> _InFlight:
-        """The menu for so many micro-batches in flight."""
-        if in_flight not in self._by_flight:
-            made = tuple(
-                _that_matter(one, in_flight, self._costs.blocks[kind].working_bytes)
-                for one, (kind, _) in zip(self._made, self._links, strict=True)
-            )
-            self._by_flight[in_flight] = _InFlight(self._costs, self._links, made, in_flight)
-        return self._by_flight[in_flight]
+    def _with(self, in_flight: int, used: Bools) -> _InFlight:
+        """The menu for so many micro-batches in flight, of these links at least."""
+        known, menu = self._by_flight.get(in_flight, (np.zeros_like(used), None))
+        if menu is None or (used & ~known).any():
+            known = known | used
+            made = {
+                link: _that_matter(self._made[link], in_flight, self._costs.blocks[kind])
+                for link, (kind, _) in enumerate(self._links)
+                if known[link]
+            }
+            menu = _InFlight(self._costs, self._links, made, in_flight)
+            self._by_flight[in_flight] = known, menu
+        return menu
 
     def bounds(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
         """As if no block's early bytes stood beside what another one rebuilds."""
         found = np.empty(len(counts))
         for flight in np.unique(in_flight).tolist():
             here = in_flight == flight
-            found[here] = self._with(flight).bounds(counts[here], states[here])
+            menu = self._with(flight, counts[here].any(axis=0))
+            found[here] = menu.bounds(counts[here], states[here])
         return found
 
     def laid_out(self, links: Sequence[int], states: float, in_flight: int) -> Laid | None:
@@ -97,46 +102,59 @@ class EarlyMenu:
         """
         key = (tuple(links), states, in_flight)
         if key not in self._known:
-            self._known[key] = self._with(in_flight).laid_out(links, states)
+            used = np.isin(np.arange(len(self._links)), links)
+            self._known[key] = self._with(in_flight, used).laid_out(links, states)
         return self._known[key]
 
 
 class _InFlight:
-    """The menu for one number of micro-batches in flight."""
+    """The menu for one number of micro-batches in flight, of some links."""
 
     def __init__(
         self,
         costs: PipelineCosts,
         links: tuple[Link, ...],
-        made: tuple[Held, ...],
+        made: dict[int, Held],
         in_flight: int,
     ) -> None:
-        self._links, self._made, self._in_flight = links, made, in_flight
+        self._links, self._in_flight = np.array(list(made)), in_flight
+        self._place = {link: place for place, link in enumerate(made)}
+        self._made = tuple(made.values())
         self._budget = costs.capacity_bytes - costs.reserved_bytes
+        some = [links[link] for link in made]
         self._passes = [
             costs.blocks[kind].forward_seconds + costs.blocks[kind].backward_seconds
-            for kind, _ in links
+            for kind, _ in some
         ]
         pairs = [
             (before, after)
-            for before, (_, following) in enumerate(links)
-            for after, (kind, _) in enumerate(links)
+            for before, (_, following) in enumerate(some)
+            for after, (kind, _) in enumerate(some)
             if following == kind
         ]
-        self._succession = Succession(made, pairs)
-        prices = hull_prices(made, in_flight)
-        self._mixes = EarlyMixes(made, self._succession, in_flight, few(prices, MOST_PRICES))
+        self._succession = Succession(self._made, pairs)
+        # Of each link the choice of least seconds, and of those the one that keeps least.
+        self._quickest = [int(np.lexsort((one.kept, one.seconds))[0]) for one in self._made]
+        prices = hull_prices(self._made, in_flight)
+        self._mixes = EarlyMixes(self._made, self._succession, in_flight, few(prices, MOST_PRICES))
         working = [block.working_bytes for block in costs.blocks]
-        behind = [0.0 if after is None else working[after] for _, after in links]
-        self._cells = AloneCells(made, behind, in_flight, few(prices, MOST_BOUNDED))
+        behind = [0.0 if after is None else working[after] for _, after in some]
+        self._cells = AloneCells(self._made, behind, in_flight, few(prices, MOST_BOUNDED))
 
     def bounds(self, counts: Index, states: Floats) -> Floats:
         """Seconds that no choices of runs are below, shape (runs,); infinite where none fit."""
-        return self._cells.bounds(counts, self._budget - states)
+        return self._cells.bounds(counts[:, self._links], self._budget - states)
 
-    def laid_out(self, links: Sequence[int], states: float) -> Laid | None:
+    def laid_out(self, of_blocks: Sequence[int], states: float) -> Laid | None:
         """The cheapest choices found."""
+        links = [self._place[link] for link in of_blocks]
         budget = self._budget - states
+        choices = [self._quickest[link] for link in links]
+        paths = self._succession.paths(links, np.array([choices]), np.zeros(1))
+        kept, working = float(paths.kept.sum()), float(paths.working[0])
+        if self._in_flight * kept + working <= budget * (1 + ROUNDING):
+            least = float(paths.seconds.sum())
+            return Laid(least, least, self._numbers(links, choices))
         precise = PRECISE_SHARE * sum(self._passes[link] for link in links)
         found = self._mixes.cheapest(links, budget)
         if found is None:
@@ -149,11 +167,12 @@ class _InFlight:
             other = Bettered(self._succession, links, budget, self._in_flight).best(cheap, dear)
             if other is not None and other[0] < seconds:
                 seconds, choices = other
-        numbers = [
-            int(self._made[link].numbers[choice])
-            for link, choice in zip(links, choices, strict=True)
-        ]
-        return Laid(seconds, min(bound, seconds), tuple(numbers))
+        return Laid(seconds, min(bound, seconds), self._numbers(links, choices))
+
+    def _numbers(self, links: Sequence[int], choices: Sequence[int]) -> tuple[int, ...]:
+        """Choices as rows of each link's placements."""
+        pairs = zip(links, choices, strict=True)
+        return tuple(int(self._made[link].numbers[choice]) for link, choice in pairs)
 
 
 def hull_prices(made: Sequence[Held], in_flight: int) -> Floats:
@@ -180,7 +199,7 @@ def as_frontier(made: Placements) -> Frontier:
 
 
 @lru_cache(maxsize=1024)
-def _that_matter(made: Placements, in_flight: int, working: float) -> Held:
+def _that_matter(made: Placements, in_flight: int, block: Block) -> Held:
     """The placements that none replaces: kept bytes weigh ``in_flight`` times in a stage."""
     kept = in_flight * made.kept
     costs = [made.kept, made.seconds, kept + made.rebuilt, kept + made.early]
@@ -189,7 +208,7 @@ def _that_matter(made: Placements, in_flight: int, working: float) -> Held:
     return Held(
         kept=made.kept[rows],
         seconds=made.seconds[rows],
-        needs=made.rebuilt[rows] + working,
+        needs=made.rebuilt[rows] + block.working_bytes,
         early=made.early[rows],
         numbers=rows,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,14 +23,12 @@ class Fill:
 
     ``sums``: every total that its ops can add up to, ascending, within the capacity; a use is then
     rounded up to the largest that leaves room for the same of them (the raster points of packing
-    problems; Terno, Lindemann and Scheithauer 1987). Empty: uses count as they are. ``steps``: uses
-    are counted in so many equal steps instead, each op rounded up, which leaves room unused.
-    ``counts``: whether uses matter at all; they do not where there is room for everything.
+    problems; Terno, Lindemann and Scheithauer 1987). Empty: uses count as they are. ``counts``:
+    whether uses matter at all; they do not where there is room for everything.
     """
 
     capacity: float
     sums: Floats
-    steps: int = 0
     counts: bool = True
 
     @classmethod
@@ -38,25 +37,30 @@ class Fill:
         return cls(capacity, np.zeros(0), counts=False)
 
     @classmethod
-    def of(cls, capacity: float, seconds: list[float]) -> Fill:
+    def of(cls, capacity: float, seconds: Sequence[float]) -> Fill:
         """The fill of a window for ops of these durations, all that may ever stand in it."""
+        return cls.growing(capacity, seconds)[-1]
+
+    @classmethod
+    def growing(cls, capacity: float, seconds: Sequence[float]) -> list[Fill]:
+        """The fills for none of these ops, for the first one, for the first two, and so on."""
         sums = np.zeros(1)
+        found = [cls(capacity, sums)]
         for duration in seconds:
-            sums = np.unique(np.concatenate([sums, sums + duration]))
-            sums = sums[sums <= capacity * (1 + ROUNDING)]
-            apart = np.diff(sums, prepend=-np.inf) > capacity * ROUNDING
-            sums = sums[apart]
+            if len(sums):
+                sums = np.unique(np.concatenate([sums, sums + duration]))
+                sums = sums[sums <= capacity * (1 + ROUNDING)]
+                apart = np.diff(sums, prepend=-np.inf) > capacity * ROUNDING
+                sums = sums[apart]
             if len(sums) > MOST_SUMS:
-                return cls(capacity, np.zeros(0))
-        return cls(capacity, sums)
+                sums = np.zeros(0)
+            found.append(cls(capacity, sums))
+        return found
 
     def up(self, used: Floats) -> Floats:
         """Uses as they are told apart."""
         if not self.counts:
             return np.zeros_like(used)
-        if self.steps:
-            step = self.capacity / self.steps
-            return np.asarray(np.ceil(used / step - 1e-9) * step)
         if not len(self.sums):
             return used
         left = self.capacity * (1 + ROUNDING) - used

@@ -71,7 +71,7 @@ def some_placements(
     kept_out = tuple(replace(one, own=()) for one in given)
     wide = tuple(one.endless() for one in shared_out)
     to_itself, (kind, following) = (link[0], None), link
-    plain = own_placements(costs.blocks[kind], costs.overlapping, most=0)
+    plain = plain_placements(costs.blocks[kind])
     alone = (
         _between(costs, to_itself, links, given, given)
         or _between(costs, to_itself, links, kept_out, given)
@@ -93,16 +93,21 @@ def some_placements(
 
 
 @lru_cache(maxsize=512)
-def own_placements(block: Block, overlapping: Overlapping, most: int = MOST_UNTIED) -> Placements:
+def plain_placements(block: Block) -> Placements:
+    """The choices of a block without windows."""
+    found = placements(block, Slots((), (), ()), 0.0, MOST_LABELS)
+    assert found is not None, "the block's frontier was made before"
+    return found
+
+
+@lru_cache(maxsize=512)
+def own_placements(block: Block, overlapping: Overlapping) -> Placements:
     """The choices of a block with its own windows to itself; none in them if they are too many."""
     own = lending(block, (), overlapping).own
     fills = tuple(_Wanted.of(w, False, *_of_own(block, w)).fill for w in own)
     slots = Slots((), own, fills, shared=(False,) * len(own))
-    found = placements(block, slots, overlapping.charge, most) if most else None
-    if found is None:
-        found = placements(block, Slots((), (), ()), overlapping.charge, MOST_LABELS)
-    assert found is not None, "the block's frontier was made before"
-    return found
+    found = placements(block, slots, overlapping.charge, MOST_UNTIED)
+    return plain_placements(block) if found is None else found
 
 
 def _of_own(block: Block, window: Window) -> tuple[tuple[float, ...], float]:
@@ -140,8 +145,8 @@ def _between(
         tuple(replace(wanted, window=Window("", -1, wanted.window.seconds)) for wanted in lent),
         own,
         costs.overlapping,
-        gathers,
-        apart,
+        gathers and bool(lent),
+        apart and bool(lent or own),
     )
     if made is None:
         return None
@@ -173,7 +178,7 @@ class _Wanted:
     def fill(self) -> Fill:
         if not self.durations:
             return Fill.roomy(self.window.seconds)
-        return Fill.of(self.window.seconds, list(self.durations))
+        return Fill.of(self.window.seconds, self.durations)
 
 
 def _claims(
@@ -201,6 +206,8 @@ def _walked(
     apart: bool,
 ) -> Placements | None:
     wanted = (*lent, *own)
+    if not wanted:
+        return plain_placements(block)
     tied = any(one.shared for one in wanted)
     if tied and (1 + len(wanted)) ** len(lasting(block)) > MOST_WAYS:
         return None

@@ -18,6 +18,7 @@ same sets of ops neither is better.
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -186,6 +187,7 @@ class _Walk:
         self._counted = [4 + at for at, fill in enumerate(slots.fills) if fill.counts]
         shared = slots.shared or (True,) * self._count
         self._shared = [column for column in self._counted if shared[column - 4]]
+        self._left = [self._fills(place, shared[place]) for place in range(self._count)]
 
     def _places_before_readers(self) -> list[int]:
         """Per op, the places that come before every backward that reads its tensor."""
@@ -203,9 +205,25 @@ class _Walk:
             found.append(places)
         return found
 
+    def _fills(self, place: int, shared: bool) -> list[Fill]:
+        """A window's fill as each op is decided, and before any is.
+
+        What is left of a window of one block alone matters to ops before that one only.
+        """
+        ops, fill = self._block.ops, self._slots.fills[place]
+        if shared or not fill.counts:
+            return [fill] * (len(ops) + 1)
+        may = [
+            op.name in self._placeable and bool(self._readable[at] >> place & 1)
+            for at, op in enumerate(ops)
+        ]
+        seconds = [op.forward_seconds for op, one in zip(ops, may, strict=True) if one]
+        growing = Fill.growing(fill.capacity, seconds)
+        return [growing[before] for before in itertools.accumulate(may, initial=0)]
+
     def run(self) -> Placements | None:
         start = np.zeros((1, 4 + self._count))
-        start[0, 4:] = [fill.up(np.zeros(1))[0] for fill in self._slots.fills]
+        start[0, 4:] = [fills[-1].up(np.zeros(1))[0] for fills in self._left]
         kind = np.int64 if len(self._block.ops) <= _WORD else object
         nothing = np.zeros((1, 1 + self._count), dtype=kind)
         labels: dict[_Demands, _Labels] = {(): _Labels(start, nothing)}
@@ -213,7 +231,7 @@ class _Walk:
             grown: dict[_Demands, list[_Labels]] = {}
             for demands, label in labels.items():
                 self._decide(at, demands, label, grown)
-            labels = {demands: self._merge(parts) for demands, parts in grown.items()}
+            labels = {demands: self._merge(parts, at) for demands, parts in grown.items()}
             if sum(len(label.costs) for label in labels.values()) > self._most:
                 return None
         (final,) = labels.values()
@@ -254,7 +272,7 @@ class _Walk:
 
     def _place(self, op: Op, at: int, place: int, label: _Labels) -> _Labels | None:
         """The labels in which a window still takes an op."""
-        fill, column = self._slots.fills[place], 4 + place
+        fill, column = self._left[place][at], 4 + place
         if fill.counts:
             used = fill.up(label.costs[:, column] + op.forward_seconds)
             rows = np.flatnonzero(used <= fill.capacity * (1 + ROUNDING))
@@ -294,11 +312,16 @@ class _Walk:
             demands[at] = left
         into.setdefault(_ordered(demands), []).append(label)
 
-    def _merge(self, parts: list[_Labels]) -> _Labels:
+    def _merge(self, parts: list[_Labels], at: int) -> _Labels:
         if len(parts) == 1:
             return parts[0]
         costs = np.concatenate([part.costs for part in parts])
+        for column in self._counted:
+            costs[:, column] = self._left[column - 4][at].up(costs[:, column])
         reruns = np.concatenate([part.reruns for part in parts])
+        if self._slots.gathers and self._slots.following:  # of equals those that hold least early
+            order = np.argsort(costs[:, _EARLY], kind="stable")
+            costs, reruns = costs[order], reruns[order]
         rows = undominated_rows(self._compared(costs, self._counted))
         return _Labels(costs[rows], reruns[rows])
 

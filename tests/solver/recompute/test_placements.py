@@ -73,6 +73,26 @@ def test_placements_equal_every_tensor_in_every_place(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
+def test_a_window_of_one_block_alone_loses_no_choice(seed: int) -> None:
+    """Its uses are told apart only as far as ops that are still undecided could stand in it."""
+    rng = random.Random(seed)
+    block = block_with_windows(rng, "a", rng.randint(1, 5), rng.random() < 0.5)
+    own = windows(block, Overlapping())
+    seconds = [op.forward_seconds for op in block.ops if op.name in placeable(block)]
+    fills = tuple(Fill.of(window.seconds, seconds) for window in own)
+    alone = placements(block, Slots((), own, fills, (False,) * len(own)), 0.0, 10**9)
+    shared = placements(block, Slots((), own, fills), 0.0, 10**9)
+    assert alone is not None and shared is not None
+    uses = len(own)
+    found = [costs[: len(costs) - uses] for costs in flat(alone)]
+    slow = [costs[: len(costs) - uses] for costs in flat(shared)]
+    assert covers([compared(costs) for costs in found], slow)
+    assert covers([compared(costs) for costs in slow], found)
+    capacity = np.array([window.seconds for window in own])
+    assert (alone.own <= capacity * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("seed", range(40))
 def test_counting_uses_in_steps_that_matter_loses_nothing(seed: int) -> None:
     """What two blocks may place together in a window is the same with uses rounded up."""
     rng = random.Random(seed)
