@@ -472,8 +472,9 @@ class Recompute(Strict):
     overlap: Overlap | None = Field(
         default=None,
         description="Where recomputation may hide: in `communication` of the backward, in `stalls` "
-        "of the pipeline, `all` of them, or `off`, which is the default. Stalls are those of "
-        "`1f1b` and `gpipe` with one stage per device.",
+        "of the pipeline, `all` of them, or `off`. Absent: what the target runs, which is `off` "
+        "for each; `off` without a target too. Stalls are those of `1f1b` and `gpipe` with one "
+        "stage per device.",
     )
     offload: Offload = Field(
         default=Offload.OFF,

@@ -19,6 +19,7 @@ from solver.request import (
     Model,
     Overlap,
     PlanRequest,
+    Policy,
 )
 from solver.targets.registry import target_named
 from solver.targets.target import Target
@@ -45,6 +46,8 @@ def question(request: PlanRequest, *, to_plan: bool = False, beyond_devices: int
     else:
         target = target_named(request.target.framework)
         asked = _for_target(request, target, to_plan, beyond_devices)
+        if request.recompute.overlap is None and request.recompute.policy is Policy.OPTIMAL:
+            asked = replace(asked, notes=[*asked.notes, _on_demand(target)])
     if asked.families or asked.layouts:
         check_policy(asked)
         check_offload(asked.request)  # flags may have filled in a policy
@@ -59,6 +62,11 @@ _HIDES = (
     "without. Stages that share devices, and schedules that make gradients of weights apart, use "
     "windows of a block's own backward only, and no stalls."
 )
+
+
+def _on_demand(target: Target) -> str:
+    """Why a plan for a framework hides no recompute."""
+    return f"recompute.overlap is off: {target.title} {target.places_recompute}."
 
 
 def _for_target(
@@ -77,7 +85,7 @@ def _for_target(
         )
     if request.recompute.overlap not in (None, Overlap.OFF):
         raise BadRequest(
-            f"{target.title} recomputes on demand; it places nothing in windows or stalls.",
+            f"{target.title} {target.places_recompute}.",
             field="recompute.overlap",
             hint="Leave it out, or leave out target.",
         )

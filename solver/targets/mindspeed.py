@@ -4,6 +4,10 @@ Read from MindSpeed at 028de58c (on Megatron core_v0.12.1) and MindSpeed-LLM at 
 ``--recompute-norm`` and ``--recompute-activation-function`` stand alone, together, or beside full
 recompute by ``block``, whose layers come first; neither goes with ``selective`` or ``uniform``.
 They are used for all layers here, not with their own numbers of layers.
+
+``--recompute-in-bubble`` and ``--recompute-in-advance`` move recompute into stalls. Both need
+virtual stages, the latter one layer on each and full recompute by ``block``; neither goes with a
+layout of layers by stage. Stalls are planned for one stage per device here: it runs no such plan.
 """
 
 from __future__ import annotations
@@ -31,6 +35,11 @@ class MindSpeed(MegatronLM):
     zero_stages = (0, 1)
     overlaps_exchange = False
     context_methods = ("ring", "all-to-all")
+    places_recompute = (
+        "recomputes on demand but for --recompute-in-bubble and --recompute-in-advance, which need "
+        "several chunks per device (the latter one layer in each) and take no layout of layers by "
+        "stage, while stalls are planned for one stage per device"
+    )
 
     def regimes(self, costs: PipelineCosts, layout: Layout) -> list[Regime]:
         """Megatron's, and norms and activation functions alone or beside the first layers."""

@@ -54,6 +54,8 @@ class Target(ABC):
     """Whether a sequence can be split over devices."""
     overlaps_exchange: ClassVar[bool] = False
     """Whether experts' tokens can be exchanged beside another micro-batch's products."""
+    places_recompute: ClassVar[str] = "recomputes on demand; it places nothing in windows or stalls"
+    """Where it recomputes, in words. None runs what is planned for windows and stalls here."""
     rank_orders: ClassVar[tuple[str, ...]] = ("tp-cp-ep-dp-pp",)
     """Orders in which it can number ranks, the usual one first."""
     context_methods: ClassVar[tuple[str, ...]] = ("ring",)

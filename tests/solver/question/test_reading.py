@@ -76,3 +76,27 @@ def test_a_network_that_could_not_be_read_is_said() -> None:
     assert not notes()
     assert not notes(fabric="400 Gb/s per GPU")
     assert not notes(fabric="some very fast cables", inter_node_bytes_per_second=5e10)
+
+
+@pytest.mark.parametrize(
+    ("framework", "said"),
+    [("megatron-lm", "recomputes on demand"), ("mindspeed", "--recompute-in-bubble")],
+)
+def test_a_framework_recomputes_where_it_can_and_the_answer_says_so(
+    framework: str, said: str
+) -> None:
+    target = {"framework": framework}
+    (note,) = [n for n in question(asked(NAMED, target=target)).notes if "overlap" in n]
+    assert note.startswith("recompute.overlap is off")
+    assert said in note
+    with pytest.raises(BadRequest, match=said) as error:
+        question(asked(NAMED, target=target, recompute={"overlap": "stalls"}))
+    assert error.value.field == "recompute.overlap"
+
+
+@pytest.mark.parametrize("recompute", [{"overlap": "off"}, {"policy": "full"}])
+def test_nothing_is_said_of_overlap_where_the_request_leaves_none_open(
+    recompute: dict[str, Any],
+) -> None:
+    found = question(asked(NAMED, target={"framework": "megatron-lm"}, recompute=recompute))
+    assert not any("overlap" in note for note in found.notes)

@@ -82,7 +82,8 @@ def test_a_window_of_one_block_alone_loses_no_choice(seed: int) -> None:
     fills = tuple(Fill.of(window.seconds, seconds) for window in own)
     alone = placements(block, Slots((), own, fills, (False,) * len(own)), 0.0, 10**9)
     shared = placements(block, Slots((), own, fills), 0.0, 10**9)
-    assert alone is not None and shared is not None
+    assert alone is not None
+    assert shared is not None
     uses = len(own)
     found = [costs[: len(costs) - uses] for costs in flat(alone)]
     slow = [costs[: len(costs) - uses] for costs in flat(shared)]
