@@ -149,12 +149,8 @@ class _InFlight:
         """The cheapest choices found."""
         links = [self._place[link] for link in of_blocks]
         budget = self._budget - states
-        choices = [self._quickest[link] for link in links]
-        paths = self._succession.paths(links, np.array([choices]), np.zeros(1))
-        kept, working = float(paths.kept.sum()), float(paths.working[0])
-        if self._in_flight * kept + working <= budget * (1 + ROUNDING):
-            least = float(paths.seconds.sum())
-            return Laid(least, least, self._numbers(links, choices))
+        if at_ease := self._at_ease(links, budget):
+            return at_ease
         precise = PRECISE_SHARE * sum(self._passes[link] for link in links)
         found = self._mixes.cheapest(links, budget)
         if found is None:
@@ -168,6 +164,16 @@ class _InFlight:
             if other is not None and other[0] < seconds:
                 seconds, choices = other
         return Laid(seconds, min(bound, seconds), self._numbers(links, choices))
+
+    def _at_ease(self, links: Sequence[int], budget: float) -> Laid | None:
+        """Every block at its quickest choice, if all of them fit."""
+        choices = [self._quickest[link] for link in links]
+        paths = self._succession.paths(links, np.array([choices]), np.zeros(1))
+        needed = self._in_flight * float(paths.kept.sum()) + float(paths.working[0])
+        if needed > budget * (1 + ROUNDING):
+            return None
+        least = float(paths.seconds.sum())
+        return Laid(least, least, self._numbers(links, choices))
 
     def _numbers(self, links: Sequence[int], choices: Sequence[int]) -> tuple[int, ...]:
         """Choices as rows of each link's placements."""
