@@ -1,21 +1,25 @@
 """Layouts that a vendor recommends beside the plans found: ``python -m benchmarks.expert_plans``.
 
-Theirs is evaluated as it is given, layers split evenly, recompute as recommended; the time is a
-prediction, as that of ours is. Ours is found with everything open that a request leaves open by
-default, or with ``--interleaved`` over chunks per device too. Rows are Markdown, for the docs.
+Theirs is evaluated as it is given, layers split evenly unless the recipe says how many its first
+and its last stage hold, recompute as recommended; the time is a prediction, as that of ours is.
+Ours is found with everything open that a request leaves open by default, or with ``--interleaved``
+over chunks per device too. Rows are Markdown, for the docs.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from solver.layouts import Layout
 from solver.plan import Evaluation
-from solver.planner import evaluate, found_by
+from solver.planner import evaluated, found_by
+from solver.question import Question, only_layout, question
 from solver.request import PlanRequest
+from solver.workload.catalogue import architecture
 
 PLANS = Path(__file__).parent / "data" / "expert_plans.csv"
 """Each row names the file of its source; there are no times in it."""
@@ -81,7 +85,23 @@ def recommended(row: dict[str, str]) -> Evaluation:
     if row["recompute_modules"]:
         modules = row["recompute_modules"].split("/")
         document["recompute"] = {"policy": "selective", "modules": modules}
-    return evaluate(PlanRequest.model_validate(document))
+    asked = question(PlanRequest.model_validate(document))
+    if row["first_stage_layers"]:
+        asked = replace(asked, contents=_contents(row, asked))
+    return evaluated(asked)
+
+
+def _contents(row: dict[str, str], asked: Question) -> tuple[int, ...]:
+    """Blocks on each stage, where the recipe names the layers of the first and the last.
+
+    The embedding stands with the first; the head, and what predicts further tokens, with the last.
+    """
+    first, last = int(row["first_stage_layers"]), int(row["last_stage_layers"])
+    middle = int(row["pipeline_parallel"]) * int(row["virtual_stages"]) - 2
+    layers = architecture(row["model"]).num_layers - first - last
+    costs = asked.costs(only_layout(asked))
+    ends = len(costs.sequence) - architecture(row["model"]).num_layers - 1
+    return (1 + first, *[layers // middle] * middle, last + ends)
 
 
 def _document(row: dict[str, str]) -> dict[str, Any]:

@@ -223,7 +223,15 @@ def evaluate(request: PlanRequest) -> answers.Evaluation:
     Raises:
         BadRequest: The request cannot be read, breaks a rule, or leaves the layout open.
     """
-    asked = question(request)
+    return evaluated(question(request))
+
+
+def evaluated(asked: Question) -> answers.Evaluation:
+    """The same of a question: its ``contents`` may be another split than the even one.
+
+    Raises:
+        BadRequest: As ``evaluate``.
+    """
     layout = only_layout(asked)
     costs = asked.costs(layout)
     schedule = make_schedule(

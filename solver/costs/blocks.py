@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from solver.cluster.collectives import all_reduce
@@ -256,6 +257,8 @@ class Builder:
         ops = host_bound(graph.ops, software, graph.grouped_products)
         again = sum(op.forward_seconds for op in ops)
         if self.implementation.overlapped_experts:
+            # Bounds must not take products for too short to hide an exchange.
+            beside = math.inf if self.machine.calibration.endless else beside
             ops = with_exchange_hidden(ops, software.expert_overlap, beside)
         x_bytes = self.boundary_bytes() if input_bytes is None else input_bytes
         ops = with_weight_gradients(ops, x_bytes)

@@ -131,10 +131,14 @@ class SoftwareEfficiency:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The efficiencies of one device under one generation of software."""
+    """The efficiencies of one device under one generation of software.
+
+    ``endless``: those of work without end, of which bounds are made (``asymptote.py``).
+    """
 
     device: DeviceEfficiency
     software: SoftwareEfficiency
+    endless: bool = False
 
 
 def software_of(training: Training, layout: Layout) -> str:

@@ -19,5 +19,12 @@ def test_a_recommended_plan_is_legal_and_takes_time(row: dict[str, str]) -> None
 
 
 def test_every_row_names_its_source() -> None:
-    assert all(row["source"].endswith(".csv") for row in ROWS)
+    assert all("model_configs_h100.csv" in row["source"] for row in ROWS)
     assert len(ROWS) == 17
+
+
+def test_the_ends_of_a_pipeline_hold_what_the_recipe_says() -> None:
+    found = recommended(ROWS[0])
+    layers = [sum(n for name, n in stage.blocks if "layer" in name) for stage in found.stages]
+    assert layers == [3, *[4] * 14, 2]
+    assert ("prediction", 1) in found.stages[-1].blocks

@@ -26,9 +26,7 @@ def memory_over_time(
     mine = [stage for stage in stages if stage.index == device]
     memory = mine[0].memory
     states = memory.weights + memory.gradients + memory.optimizer
-    reserve = memory.reserved + memory.staging
-    base = states + reserve
-    held_aside = "Reserve, room for what is on its way" if memory.staging else "Reserve"
+    base = states + memory.reserved
     most = max(limit, base + float((held + extra).max(initial=0.0))) * 1.05
     bottom = _TOP + _HEIGHT
     drawing = Drawing(
@@ -37,7 +35,7 @@ def memory_over_time(
         height=bottom + _BOTTOM,
         width=width,
         legend=[
-            ("reserved", held_aside),
+            ("reserved", "Reserve"),
             ("states", "Weights, gradients, optimizer state"),
             ("activations", "Kept activations"),
             ("rebuilt", "Recomputed tensors and temporaries"),
@@ -62,11 +60,11 @@ def memory_over_time(
     right = width - _RIGHT - _LEFT
     drawing.rectangle(
         _LEFT,
-        y(reserve),
+        y(memory.reserved),
         right,
-        reserve * up,
+        memory.reserved * up,
         "reserved",
-        f"{held_aside}: {size(reserve)}",
+        f"Reserve: {size(memory.reserved)}",
     )
     drawing.rectangle(
         _LEFT,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from solver.costs.asymptote import asymptotic
 from solver.costs.calibration import calibration
 from solver.costs.exchange_overlap import (
     compute_seconds,
@@ -139,3 +141,18 @@ def test_launches_of_single_experts_count_with_the_host() -> None:
     none, many = host_bound(ops, fused), host_bound(ops, fused, 100)
     assert compute_seconds(many) > compute_seconds(none)
     assert host_bound(ops, replace(fused, grouped_launch_seconds=0.0), 100) == none
+
+
+def test_work_without_end_takes_no_op_for_longer() -> None:
+    """Bounds are made of it: an exchange must not lose what hides it."""
+    slow = {**REQUEST["cluster"], "inter_node_bytes_per_second": 2e9}
+    found = question(asked(True, cluster=slow))
+    layout = only_layout(found)
+    assert found.calibrated is not None
+    shipped = partial(calibration, "H100-SXM5-80GB")
+    ended = found.calibrated.costs(layout, shipped).blocks
+    endless = found.calibrated.costs(layout, asymptotic(shipped)).blocks
+    for block, bound in zip(ended, endless, strict=True):
+        for op, least in zip(block.ops, bound.ops, strict=True):
+            assert least.forward_seconds <= op.forward_seconds * (1 + 1e-9)
+            assert least.backward_seconds <= op.backward_seconds * (1 + 1e-9)

@@ -80,7 +80,11 @@ def small_space(seed: int) -> PlanRequest:
         {
             "model": {"huggingface": EXPERTS if experts else DENSE},
             "cluster": cluster,
-            "training": {"sequence_length": 2048, "global_batch_size": chance.choice([8, 16, 24])},
+            "training": {
+                "sequence_length": 2048,
+                "global_batch_size": chance.choice([8, 16, 24]),
+                "overlap_expert_parallel": experts and seed % 2 == 0,
+            },
             "layout": layout,
         }
     )
