@@ -167,7 +167,7 @@ def _exports(asked: Question, evaluation: answers.Evaluation, found: Found) -> l
         return []
     setting = None if asked.target is None else dict(found.regime.setting)
     planned = planned_for(asked.request.training, evaluation, setting)
-    return [(asked.target or TARGETS["megatron-lm"]).export(planned)]
+    return [(asked.target or TARGETS["megatron-lm"]).exported(planned)]
 
 
 def _restriction(asked: Question, found: Found, free: Outcome | None) -> answers.Restriction | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from solver.plan import BlockRecompute, Stage
 
@@ -15,10 +15,10 @@ class Recipes:
         self._letters: dict[str, str] = {}
 
     def of(self, stage: Stage) -> str:
-        """What the stage recomputes: ``12 A, 7 B``, or ``nothing``."""
+        """What the stage recomputes or offloads: ``12 A, 7 B``, or ``nothing``."""
         counts = Counter[str]()
         for part in stage.recompute:
-            if part.recomputed or part.whole:
+            if part.recomputed or part.whole or part.offloaded:
                 counts[self._letter(_recipe(part))] += part.count
         return ", ".join(f"{count} {letter}" for letter, count in sorted(counts.items())) or (
             "nothing"
@@ -42,7 +42,20 @@ def _recipe(part: BlockRecompute) -> str:
         return f"{part.block} is run again, {runs}"
     hidden = [placed.tensor for placed in part.placed]
     hiding = f"; hidden under communication: {_condensed(hidden)}" if hidden else ""
-    return f"{part.block} recomputes {_condensed(part.recomputed)}{hiding}"
+    again = f"recomputes {_condensed(part.recomputed)}{hiding}" if part.recomputed else ""
+    away = f"has {_away(part.offloaded)} in host memory" if part.offloaded else ""
+    return f"{part.block} {', '.join(filter(None, [again, away]))}"
+
+
+def _away(offloaded: Mapping[str, float]) -> str:
+    """Tensors in host memory, and of the one that is there in part how much."""
+    names = {name: "its input" if name == "x" else name for name in offloaded}
+    whole = [name for name, share in offloaded.items() if share == 1.0]
+    found = [names["x"]] if "x" in whole else []
+    found += [_condensed([name for name in whole if name != "x"])] if set(whole) - {"x"} else []
+    parts = [(name, share) for name, share in offloaded.items() if share < 1.0]
+    found += [f"{share:.0%} of {names[name]}" for name, share in parts]
+    return ", ".join(found)
 
 
 def _condensed(tensors: Sequence[str]) -> str:

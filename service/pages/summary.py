@@ -30,7 +30,11 @@ def what_it_is(plan: Plan) -> list[str]:
     cut = f"{_many(len(blocks), 'stage')} of {each} {'block' if most == 1 else 'blocks'}"
     if plan.layout is not None and plan.layout.virtual_stages > 1:
         cut += f", {plan.layout.virtual_stages:,} on each device"
-    return [f"{cut}.", _recomputed(plan.stages, sum(blocks))]
+    found = [f"{cut}.", _recomputed(plan.stages, sum(blocks))]
+    if plan.offload is not None:
+        away = size(plan.offload.host_peak_bytes)
+        found.append(f"At most {away} of a device's activations wait in host memory.")
+    return found
 
 
 def why_it_is_good(plan: Plan) -> list[Fact]:

@@ -6,12 +6,13 @@ the proof with its bound, and so in the gap.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 from solver.partition.problem import menu_on, partition_problem
 from solver.partition.regime import Regime
 from solver.partition.shared import SharedProblem
-from solver.search.entries import Head, Open
+from solver.search.entries import End, Head, Open
 from solver.search.heads import enter
 from solver.search.state import State
 from solver.search.steps import schedule_of, solve
@@ -25,8 +26,22 @@ MOST_PLANS = 200
 
 
 def try_shared(state: State) -> None:
-    """Plans for the most promising of the layouts that share devices, where they are many."""
-    entries = []
+    """Plans for the most promising of the layouts that share devices, where they are many.
+
+    Where none of these fits, others are tried until one does.
+    """
+    _try_promising(state)
+    while state.found is None and state.aside and not state.out_of_time():
+        for entry in [entry for entry in state.aside if entry.place not in state.begun]:
+            if state.found is None and not state.out_of_time():
+                _solve_first(state, entry)
+        _keep_untried(state)
+        _try_promising(state)
+
+
+def _try_promising(state: State) -> None:
+    """The most promising of those not taken yet: some get a first plan, the best a better one."""
+    entered: list[Open] = []
     guesses: dict[Head, float] = {}
     promising = state.frontier.promising(ESTIMATED, state.best)
     for family, position, bound, place, guess in promising:
@@ -36,11 +51,13 @@ def try_shared(state: State) -> None:
         others = tuple(enumerate(family.variants(position)))[1:]
         head = Head((*place, 0, 0), first, others, bound, costs, shared=True)
         state.heads.append(head)
-        enter(state, head, state.aside)
+        enter(state, head, entered)
         # Costs of its own add sends and their share in every pass to the guess.
-        guesses[head] = guess + state.aside[-1].bound - bound
-    state.aside.sort(key=lambda entry: (guesses[entry.head], entry.place))
-    for entry in _first_of_each(state.aside):
+        guesses[head] = guess + entered[-1].bound - bound
+    entered.sort(key=lambda entry: (guesses[entry.head], entry.place))
+    state.aside += entered
+    entries = []
+    for entry in _first_of_each(entered):
         regimes = state.regimes_of(entry.layout, entry.costs)
         if regimes and not state.out_of_time():
             entries.append(_with_first_plan(state, entry, regimes[0]))
@@ -49,7 +66,24 @@ def try_shared(state: State) -> None:
     for _, entry in made[:IMPROVED]:
         if not state.out_of_time():
             _improve(state, entry)
+    _keep_untried(state)
+
+
+def _keep_untried(state: State) -> None:
     state.aside = [entry for entry in state.aside if entry.place not in state.begun]
+
+
+def _solve_first(state: State, entry: Open) -> None:
+    """Solve a layout under the regime that needs least memory; without one it cannot be made."""
+    regimes = state.regimes_of(entry.layout, entry.costs)
+    if not regimes:
+        state.begun.add(entry.place)
+        state.end(entry, End.INFEASIBLE, math.inf)
+        return
+    if entry.problem is None:
+        _with_first_plan(state, entry, regimes[0])
+    if entry.place not in state.begun:
+        _improve(state, entry)
 
 
 def _with_first_plan(state: State, entry: Open, regime: Regime) -> tuple[float | None, Open]:

@@ -128,6 +128,17 @@ class Target(ABC):
     def export(self, planned: Planned) -> Export:
         """A plan in its own words, exact where it was planned for this framework."""
 
+    def exported(self, planned: Planned) -> Export:
+        """The same of any plan: no framework's words say what is to wait in host memory."""
+        found = self.export(planned)
+        if not any(entry.offloaded for stage in planned.stages for entry in stage.recompute):
+            return found
+        note = (
+            f"{self.title} cannot be told, layer by layer, how much of which tensors waits in host "
+            "memory; without that the plan does not fit."
+        )
+        return found.model_copy(update={"exact": False, "notes": [note, *found.notes]})
+
 
 def flights(costs: PipelineCosts, layout: Layout) -> Flights:
     """Micro-batches in flight at least, per device; with virtual stages one is all that is sure."""

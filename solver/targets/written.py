@@ -20,7 +20,7 @@ def written(plan: Plan, framework: str, training: Training | None = None) -> Exp
         UnknownName: No such framework.
         BadRequest: The plan holds no stages.
     """
-    return target_named(framework, "framework").export(planned(plan, framework, training))
+    return target_named(framework, "framework").exported(planned(plan, framework, training))
 
 
 def planned(plan: Plan, framework: str, training: Training | None = None) -> Planned:

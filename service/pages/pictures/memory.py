@@ -15,9 +15,17 @@ PARTS = (
     ("activations", "activations", "Kept activations"),
     ("recompute", "rebuilt", "Recomputed tensors"),
     ("working", "working", "Temporaries"),
+    ("staging", "staging", "On the way to or from the host"),
     ("reserved", "reserved", "Reserve"),
 )
 """Field of the stage's memory, style and name of every part, from left to right."""
+
+
+def parts_of(stages: list[Stage]) -> list[tuple[str, str, str]]:
+    """The parts; staging only where a plan offloads."""
+    offloads = any(stage.memory.staging for stage in stages)
+    return [part for part in PARTS if offloads or part[0] != "staging"]
+
 
 _LEFT, _RIGHT, _RIGHT_OF, _TOP = 74.0, 84.0, 140.0, 26.0
 _LIMIT_LABEL = 90.0
@@ -42,7 +50,10 @@ def memory(stages: list[Stage], limit: float, width: float = WIDTH) -> Drawing:
         else f"Limits are from {size(min(limits.values()))} to {size(limit)} per device.",
         height=bottom + 6,
         width=width,
-        legend=[*((style, name) for _, style, name in PARTS), ("limit", "Limit per device")],
+        legend=[
+            *((style, name) for _, style, name in parts_of(stages)),
+            ("limit", "Limit per device"),
+        ],
     )
     scale = (width - _LEFT - (_RIGHT if alike else _RIGHT_OF)) / most
     unit = size_unit(most)

@@ -26,7 +26,9 @@ def memory_over_time(
     mine = [stage for stage in stages if stage.index == device]
     memory = mine[0].memory
     states = memory.weights + memory.gradients + memory.optimizer
-    base = states + memory.reserved
+    reserve = memory.reserved + memory.staging
+    base = states + reserve
+    held_aside = "Reserve, room for what is on its way" if memory.staging else "Reserve"
     most = max(limit, base + float((held + extra).max(initial=0.0))) * 1.05
     bottom = _TOP + _HEIGHT
     drawing = Drawing(
@@ -35,7 +37,7 @@ def memory_over_time(
         height=bottom + _BOTTOM,
         width=width,
         legend=[
-            ("reserved", "Reserve"),
+            ("reserved", held_aside),
             ("states", "Weights, gradients, optimizer state"),
             ("activations", "Kept activations"),
             ("rebuilt", "Recomputed tensors and temporaries"),
@@ -60,11 +62,11 @@ def memory_over_time(
     right = width - _RIGHT - _LEFT
     drawing.rectangle(
         _LEFT,
-        y(memory.reserved),
+        y(reserve),
         right,
-        memory.reserved * up,
+        reserve * up,
         "reserved",
-        f"Reserve: {size(memory.reserved)}",
+        f"{held_aside}: {size(reserve)}",
     )
     drawing.rectangle(
         _LEFT,

@@ -1,9 +1,12 @@
-"""Which tensors each block keeps: a grid, blocks from left to right, tensors from top to bottom."""
+"""Which tensors each block keeps: a grid, blocks from left to right, tensors from top to bottom.
+
+Of a tensor that waits in host memory the cell is filled from below, as far as its share that does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from service.console.quantities import size
@@ -17,25 +20,28 @@ _LETTER = 5.9
 
 @dataclass(frozen=True)
 class Column:
-    """One block of the model: where it stands and what it recomputes."""
+    """One block of the model: where it stands, what it recomputes, and which share of each tensor
+    it has in host memory.
+    """
 
     stage: int
     kind: str
-    recomputed: frozenset[str]
+    recomputed: frozenset[str] = frozenset()
+    offloaded: Mapping[str, float] = field(default_factory=dict)
 
 
 def columns(stages: list[Stage]) -> list[Column]:
     """The blocks in model order; blocks of a kind on a stage are interchangeable."""
     found: list[Column] = []
     for position, stage in enumerate(stages):
-        choices: dict[str, list[frozenset[str]]] = {}
+        choices: dict[str, list[Column]] = {}
         for part in stage.recompute:
-            choices.setdefault(part.block, []).extend([frozenset(part.recomputed)] * part.count)
+            column = Column(position, part.block, frozenset(part.recomputed), part.offloaded)
+            choices.setdefault(part.block, []).extend([column] * part.count)
         for kind, count in stage.blocks:
             mine = choices.get(kind, [])
             taken, choices[kind] = mine[:count], mine[count:]
-            taken += [frozenset()] * (count - len(taken))
-            found.extend(Column(position, kind, recomputed) for recomputed in taken)
+            found += taken + [Column(position, kind)] * (count - len(taken))
     return found
 
 
@@ -66,7 +72,11 @@ def tensors(stages: list[Stage], kinds: dict[str, BlockKind], width: float = WID
         name: frozenset(tensor.name for tensor in kind.tensors if tensor.needed)
         for name, kind in kinds.items()
     }
+    offloads = any(block.offloaded for block in blocks)
     rows = _rows(kinds)
+    if any("x" in block.offloaded for block in blocks):
+        rows.insert(0, "x")
+        needed_by = {kind: names | {"x"} for kind, names in needed_by.items()}
     grid = _Grid.of(len(blocks), width, max(map(len, rows), default=0))
     bottom = _TOP + len(rows) * _ROW
     kept = sum(len(needed_by[block.kind] - block.recomputed) for block in blocks)
@@ -79,15 +89,19 @@ def tensors(stages: list[Stage], kinds: dict[str, BlockKind], width: float = WID
         legend=[
             ("kept", "Kept for backward"),
             ("recompute", "Recomputed"),
+            *([("offloaded", "In host memory")] if offloads else []),
             ("not-needed", "Not in this block"),
         ],
     )
     sizes = {tensor.name: tensor.bytes for kind in kinds.values() for tensor in kind.tensors}
+    sizes["x"] = max((kind.input_bytes for kind in kinds.values()), default=0.0)
     for position, name in enumerate(rows):
         y = _TOP + position * _ROW
-        drawing.text(grid.left - 8, y + 12, name.replace("_", " "), "end small")
+        words = "input" if name == "x" else name.replace("_", " ")
+        drawing.text(grid.left - 8, y + 12, words, "end small")
         drawing.text(width - grid.right + 8, y + 12, size(sizes.get(name, 0.0)), "small muted")
         _row(drawing, grid, y, [_style(block, name, needed_by) for block in blocks])
+        _offloaded(drawing, grid, y, [block.offloaded.get(name, 0.0) for block in blocks])
     _stage_marks(drawing, grid, stages, blocks, bottom)
     return drawing
 
@@ -121,6 +135,18 @@ def _row(drawing: Drawing, grid: _Grid, y: float, styles: list[str]) -> None:
             ]
     for style, drawn in cells.items():
         drawing.path("".join(drawn), style)
+
+
+def _offloaded(drawing: Drawing, grid: _Grid, y: float, shares: list[float]) -> None:
+    """What is in host memory, over the cells."""
+    gap = 0.0 if grid.cell < _LEAST_CELL else min(1.0, grid.cell / 6)
+    drawn = []
+    for block, share in enumerate(shares):
+        if share > 0:
+            height = share * (_ROW - 2)
+            drawn.append(box(grid.x(block), y + _ROW - 1 - height, grid.cell - gap, height))
+    if drawn:
+        drawing.path("".join(drawn), "offloaded")
 
 
 def _runs(styles: list[str]) -> Iterator[tuple[str, int, int]]:

@@ -11,7 +11,7 @@ from service.pages.drawings import PICTURES, View, draw
 from service.pages.parts import TimelinePart
 from service.pages.pictures.memory import memory
 from service.pages.pictures.svg import NARROW, WIDTH, size_unit, ticks
-from service.pages.pictures.tensors import columns
+from service.pages.pictures.tensors import columns, tensors
 from service.pages.pictures.timeline import (
     MOST_BARS,
     drawn_one_by_one,
@@ -140,6 +140,18 @@ def test_the_grid_has_a_column_for_every_block_and_recomputes_as_many_as_the_pla
     for position, stage in enumerate(SMALL.plan.stages):
         said = sum(part.count for part in stage.recompute if part.recomputed)
         assert sum(bool(c.recomputed) for c in found if c.stage == position) == said
+
+
+def test_the_grid_shows_what_waits_in_host_memory() -> None:
+    stages = list(SMALL.plan.stages)
+    entries = [entry.model_copy(update={"offloaded": {"x": 0.5}}) for entry in stages[0].recompute]
+    stages[0] = stages[0].model_copy(update={"recompute": entries})
+    drawn = tensors(stages, SMALL.plan.block_kinds)
+    assert ("offloaded", "In host memory") in drawn.legend
+    assert 'class="offloaded"' in drawn.inline()
+    assert ">input<" in drawn.inline()
+    plain = tensors(SMALL.plan.stages, SMALL.plan.block_kinds)
+    assert "offloaded" not in plain.inline()
 
 
 def test_ticks_are_round_and_within() -> None:

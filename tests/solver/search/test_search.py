@@ -12,6 +12,7 @@ from solver.layouts import Layout, listed
 from solver.partition.outcome import Infeasible, Partition
 from solver.partition.policy_menu import policy_menu
 from solver.partition.solve import PartitionProblem
+from solver.planner import found_by
 from solver.progress import Progress
 from solver.question import Question, question
 from solver.request import PlanRequest, Recompute
@@ -212,3 +213,17 @@ def test_an_interleaved_layout_that_cannot_fit_is_infeasible_not_unfinished() ->
     assert outcome.unfinished == 0
     assert outcome.nearest is not None
     assert outcome.nearest[1].missing_bytes > 0
+
+
+def test_where_promising_layouts_that_share_devices_do_not_fit_others_are_tried() -> None:
+    """Large micro-batches promise most, and without recompute only small ones fit."""
+    request = small(
+        "llama-3.1-8b",
+        cluster={"device": "A100-SXM4-80GB", "nodes": 1, "devices_per_node": 4},
+        training={"sequence_length": 1024, "global_batch_size": 64, "precision": "bf16"},
+        layout={"data_parallel": 4, "schedule": "zb-h1"},
+        recompute={"policy": "none"},
+    )
+    outcome = found_by(request)
+    assert outcome.found is not None
+    assert outcome.lower_bound <= outcome.found.partition.makespan
