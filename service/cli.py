@@ -111,10 +111,10 @@ def plan(
 
                 answer = plan_with_store(request, store, progress)
             else:
-                from solver import planner
+                from service.all_cores import plan_on_all_cores
 
                 with kept_for_answers():
-                    answer = planner.plan(request, progress=progress)
+                    answer = plan_on_all_cores(request, progress)
         _print_answer(request, answer, as_json)
         if timeline and not as_json:
             from service.console.timeline import Timeline

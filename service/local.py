@@ -31,10 +31,10 @@ def plan_with_store(
             stored = plans.find(session, asked.plan_id)
         if stored is not None and stored.answer is not None:
             return Plan.model_validate_json(stored.answer)
-        from solver import planner
+        from service.all_cores import plan_on_all_cores
 
         with kept_for_answers():
-            plan = planner.plan(asked.request, progress=progress)
+            plan = plan_on_all_cores(asked.request, progress)
         _keep(store, asked, plan)
         return plan
 

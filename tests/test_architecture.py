@@ -126,6 +126,7 @@ def test_only_the_command_line_and_the_solver_process_reach_the_planner() -> Non
         if module.startswith("service.") and "solver.planner" in imports(module)
     }
     of_the_command_line = {
+        "service.all_cores",
         "service.calibration_commands",
         "service.cli",
         "service.local",

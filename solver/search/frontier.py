@@ -30,6 +30,7 @@ from solver.search.totals import Bools, Floats, Totals
 SHARED_FIELDS = (
     "tensor_parallel",
     "context_parallel",
+    "context_method",
     "expert_parallel",
     "expert_shards",
     "micro_batch_size",
