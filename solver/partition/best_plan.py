@@ -76,6 +76,9 @@ class BestPlan:
 
     def try_first(self, candidates: Candidates, bounds: Floats) -> None:
         """Plans of least bottleneck, and of least sum within a little more than that."""
+        least = float(bounds.min())
+        near = candidates.keeping(candidates.alive & (bounds <= least * SLACKS[-1]))
+        candidates, bounds = near, plan_bounds(near, self._own)
         loads = candidates.forward + candidates.backward + candidates.recompute
         least = float(bottlenecks_after(bounds)[0, 0])
         plans = {least_bottleneck_plan(candidates, bounds, bounds)}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -47,6 +48,12 @@ class FewMixes:
     value: Index
     choices: Index
     kinds: tuple[int, ...]
+
+    @cached_property
+    def values(self) -> tuple[Index, Index]:
+        """The different ones of ``value``, and which of them each is."""
+        places, which = np.unique(self.value, return_inverse=True)
+        return places, which.ravel()
 
     def parts(self, at: int) -> tuple[tuple[int, int, int], ...]:
         """(kind, choice, count) of one mix."""

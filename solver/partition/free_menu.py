@@ -77,31 +77,31 @@ class FreeMenu(Menu):
     def bounds(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
         """The least seconds of runs of few blocks; of others a Lagrangian bound."""
         best = np.full(len(counts), math.inf)
-        distinct, which = np.unique(counts, axis=0, return_inverse=True)
-        many = np.zeros(len(counts), dtype=bool)
-        for at, run in enumerate(map(tuple, distinct.tolist())):
-            here = which.ravel() == at
+        distinct, which = _distinct(counts)
+        many = np.zeros(len(distinct), dtype=bool)
+        for at, run in enumerate(distinct):
             few = self._levels.few(run)
             if few is None:
-                many |= here
+                many[at] = True
             else:
+                here = np.flatnonzero(which == at)
                 best[here] = self._least_of(few, counts[here], states[here], in_flight[here])
-        if many.any():
-            best[many] = self._relaxed(counts[many], states[many], in_flight[many])
+        relaxed = np.flatnonzero(many[which])
+        if len(relaxed):
+            best[relaxed] = self._relaxed(counts[relaxed], states[relaxed], in_flight[relaxed])
         return best
 
     def knows(self, counts: Index) -> Bools:
         """Runs of few blocks."""
-        distinct, which = np.unique(counts, axis=0, return_inverse=True)
-        few = [self._levels.few(run) is not None for run in map(tuple, distinct.tolist())]
-        return np.array(few)[which.ravel()]
+        distinct, which = _distinct(counts)
+        few = [self._levels.few(run) is not None for run in distinct]
+        return np.array(few, dtype=bool)[which]
 
     def _least_of(self, few: FewMixes, counts: Index, states: Floats, in_flight: Index) -> Floats:
         """Runs of equal counts: the first of their mixes that has room."""
-        places, value = np.unique(few.value, return_inverse=True)
-        rooms = [self._room(one, counts, states, in_flight) for one in self._values[places]]
-        width = np.stack(rooms, axis=1)[:, value.ravel()] * (1 + ROUNDING)
-        fits = few.kept <= width
+        places, value = few.values
+        rooms = self._room(self._values[places, None], counts, states, in_flight)
+        fits = few.kept <= rooms.T[:, value] * (1 + ROUNDING)
         return np.where(fits.any(axis=1), few.seconds[fits.argmax(axis=1)], math.inf)
 
     def _relaxed(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
@@ -281,6 +281,13 @@ class FreeMenu(Menu):
         if mix is None or best is None:
             return mix
         return Mix(mix.seconds, min(mix.bound, best.bound), mix.parts)
+
+
+def _distinct(counts: Index) -> tuple[list[tuple[int, ...]], Index]:
+    """The different rows of counts, and which of them each row is."""
+    place: dict[tuple[int, ...], int] = {}
+    which = [place.setdefault(row, len(place)) for row in map(tuple, counts.tolist())]
+    return list(place), np.array(which, dtype=np.int64)
 
 
 def _spans(values: int) -> list[tuple[int, int]]:

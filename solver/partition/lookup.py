@@ -58,6 +58,7 @@ class RunLookup:
         )
         self._step = np.concatenate([_step_bytes(one, counts) for one in kinds])
         self._kind = np.array(of_stage)
+        self._mixes: dict[tuple[int, int], Mix | None] = {}
         self._capacity = np.array([kinds[kind].capacity_bytes for kind in of_stage])
         self._admitted = None if admits is None else admits(np.tile(counts, (len(kinds), 1)))
 
@@ -83,32 +84,33 @@ class RunLookup:
         chosen = np.array([self._place(stage, cut) for stage, cut in enumerate(plan)])
         if self._admitted is not None and not self._admitted[chosen].all():
             return None
-        counts, states = self._counts[chosen], self._totals.states[chosen]
-        slowest = np.empty(self._stages)
-        for stage in range(self._stages):
-            one, menu = slice(stage, stage + 1), self._menus[int(self._kind[stage])]
-            needed = menu.least_bytes(counts[one], states[one], self._in_flight[one])[0, 0]
-            if max(needed, self._step[chosen[stage]]) > self._capacity[stage] * (1 + 1e-12):
-                return None
-            slowest[one] = menu.slowest(counts[one])
+        slowest, needed = np.empty(self._stages), self._step[chosen]
+        for kind, menu in enumerate(self._menus):
+            here = np.flatnonzero(self._kind == kind)
+            if len(here):
+                counts, states = self._counts[chosen[here]], self._totals.states[chosen[here]]
+                flights, which = np.unique(self._in_flight[here], return_inverse=True)
+                least = menu.least_bytes(counts, states, flights)[which, np.arange(len(here))]
+                needed[here] = np.maximum(needed[here], least)
+                slowest[here] = menu.slowest(counts)
+        if (needed > self._capacity * (1 + 1e-12)).any():
+            return None
         return self._times(chosen[None], slowest[None])
 
     def least_bytes(self, candidates: Candidates) -> Floats:
         """Bytes that each run that is alive needs at least, shape (V, W, W); else infinite."""
-        needed = np.full(candidates.runs.shape, np.inf)
-        for flight in np.unique(self._in_flight).tolist():
-            stages = self._in_flight == flight
-            alive = candidates.alive & stages[:, None, None]
-            places, which = np.unique(candidates.runs[alive], return_inverse=True)
-            found = np.empty(len(places))
-            for kind, menu in enumerate(self._menus):
-                here = places // self._size == kind
-                rows = places[here]
-                states, one = self._totals.states[rows], np.array([flight])
-                least = menu.least_bytes(self._counts[rows], states, one)[0]
-                found[here] = np.maximum(least, self._step[rows])
-            needed[alive] = found[which]
-        return needed
+        flights, of_stage = np.unique(self._in_flight, return_inverse=True)
+        used = np.zeros(len(self._counts), dtype=bool)
+        used[candidates.runs[candidates.alive]] = True
+        least = np.full((len(flights), len(used)), np.inf)
+        for kind, menu in enumerate(self._menus):
+            one = slice(kind * self._size, (kind + 1) * self._size)
+            rows = one.start + np.flatnonzero(used[one])
+            if len(rows):
+                found = menu.least_bytes(self._counts[rows], self._totals.states[rows], flights)
+                least[:, rows] = np.maximum(found, self._step[rows])
+        needed = least[of_stage[:, None, None], candidates.runs]
+        return np.where(candidates.alive, needed, np.inf)
 
     def needed_bytes(self, plan: tuple[Cut, ...]) -> Floats:
         """Bytes that each stage of a plan needs at least, shape (stages,)."""
@@ -172,31 +174,39 @@ class RunLookup:
 
     def mix(self, stage: int, cut: Cut) -> Mix | None:
         """The cheapest mix of a run on a stage, or None if it cannot fit."""
-        place = self._place(stage, cut)
-        counts = tuple(self._counts[place].tolist())
-        states = float(self._totals.states[place])
-        menu = self._menus[place // self._size]
-        return menu.cheapest(counts, states, int(self._in_flight[stage]))
+        return self._mix(self._place(stage, cut), stage)
+
+    def _mix(self, place: int, stage: int) -> Mix | None:
+        key = (place, int(self._in_flight[stage]))
+        if key not in self._mixes:
+            counts = tuple(self._counts[place].tolist())
+            states, menu = float(self._totals.states[place]), self._menus[place // self._size]
+            self._mixes[key] = menu.cheapest(counts, states, key[1])
+        return self._mixes[key]
+
+    def _seconds(self, place: int, stage: int, *, least: bool) -> tuple[float, float]:
+        """Recompute seconds of a run, and those by which its windows are lengthened.
+
+        The latter are this mix's own; another one may lengthen none.
+        """
+        mix = self._mix(place, stage)
+        if mix is None:
+            return np.inf, 0.0
+        return (mix.bound, 0.0) if least else (mix.seconds, mix.charged)
 
     def stage_times(self, plans: list[tuple[Cut, ...]], *, least: bool = False) -> StageTimes:
         """Times of complete plans, shape (plans, stages); infinite where one cannot fit.
 
         ``least``: what no mix is below, in place of what the best one that was found takes.
         """
-        chosen = np.array(
-            [[self._place(stage, cut) for stage, cut in enumerate(plan)] for plan in plans]
+        cuts = np.array(plans)
+        chosen = self._signatures.of_run[cuts[..., 0], cuts[..., 1]] + self._kind * self._size
+        stage = np.broadcast_to(np.arange(self._stages), chosen.shape)
+        distinct, which = np.unique(chosen * self._stages + stage, return_inverse=True)
+        seconds = np.array(
+            [self._seconds(*divmod(key, self._stages), least=least) for key in distinct.tolist()]
         )
-        mixes = [[self.mix(stage, cut) for stage, cut in enumerate(plan)] for plan in plans]
-        recompute = np.array(
-            [
-                [np.inf if m is None else m.bound if least else m.seconds for m in row]
-                for row in mixes
-            ]
-        )
-        # What windows are lengthened by is this mix's own; another one may lengthen none.
-        charged = np.array(
-            [[0.0 if m is None or least else m.charged for m in row] for row in mixes]
-        )
+        recompute, charged = np.moveaxis(seconds[which.reshape(chosen.shape)], 2, 0)
         return self._times(chosen, recompute, charged)
 
     def _place(self, stage: int, cut: Cut) -> int:

@@ -163,8 +163,10 @@ class PartitionProblem:
         candidates = self._candidates
         if not np.isfinite(self._surely):
             self._best.try_cautious(candidates)
-        candidates = self._drop(candidates)
-        candidates = self._drop(self._runs.optimistic(candidates))
+        candidates = self._drop(candidates, times=1)
+        candidates = self._runs.optimistic(candidates)
+        if self._limit() < self._surely:
+            candidates = self._drop(candidates)
         if not candidates.alive.any():
             return np.inf
         bound, most = 0.0, LARGE
@@ -177,8 +179,9 @@ class PartitionProblem:
             self._best.try_first(candidates, self._bounds_of(candidates))
             self._best.improve(candidates, self._limit, self._deadline)
         candidates = self._exact(self._drop(candidates))
-        self._best.try_first(candidates, self._bounds_of(candidates))
-        candidates = self._drop(candidates)
+        if candidates.alive.any():
+            self._best.try_first(candidates, self._bounds_of(candidates))
+            candidates = self._drop(candidates)
         if not candidates.alive.any():
             return np.inf
         walked, candidates = self._bounded(candidates, relative_gap)
@@ -227,10 +230,12 @@ class PartitionProblem:
             self._bounded_last = candidates, plan_bounds(candidates, self._own)
         return self._bounded_last[1]
 
-    def _drop(self, candidates: Candidates) -> Candidates:
+    def _drop(self, candidates: Candidates, times: int = MOST_ROUNDS) -> Candidates:
         """Drop runs whose plans are all too slow, until nothing changes."""
         limit = self._limit()
-        while candidates.alive.any():
+        for _ in range(times):
+            if not candidates.alive.any():
+                break
             bounds = self._bounds_of(candidates)
             kept = candidates.alive & (bounds < limit)
             dropped = bounds[candidates.alive & ~kept]

@@ -20,8 +20,11 @@ BEST = 12
 """Plans that are worth a simulation."""
 
 
-def promising_plans(walks: Walks) -> list[tuple[Cut, ...]]:
-    """Plans of the runs that are still looked at, the one of the shortest longest walk first."""
+def promising_plans(walks: Walks, limit: float = np.inf) -> list[tuple[Cut, ...]]:
+    """Plans of the runs that are still looked at, the one of the shortest longest walk first.
+
+    None has a walk of ``limit`` or more, which would make it no faster than that.
+    """
     runs, order = walks.runs, walks.by_stop
     rest = walks.rest[order.where]
     way = (walks.way + runs.times)[order.where]
@@ -48,6 +51,7 @@ def promising_plans(walks: Walks) -> list[tuple[Cut, ...]]:
         np.maximum(value, longest[grown], out=value)
         stop = stops[at]
         chosen = _best_of_each(stop, value, came)
+        chosen = chosen[value[chosen] < limit]
         history.append((grown[chosen], stop[chosen]))
         cut, longest, before, last = stop[chosen], value[chosen], came[chosen], sums[chosen]
     plans = []

@@ -68,11 +68,3 @@ class Runs:
     def edges(self, stages: int) -> list[tuple[int, int]]:
         """Where the runs of each stage begin and end."""
         return list(itertools.pairwise(np.searchsorted(self.stage, np.arange(stages + 1)).tolist()))
-
-
-def groups(cuts: Index) -> Index:
-    """Where each cut's runs begin among some that stand by it."""
-    first = np.empty(len(cuts), dtype=bool)
-    first[:1] = True
-    np.not_equal(cuts[1:], cuts[:-1], out=first[1:])
-    return np.flatnonzero(first)

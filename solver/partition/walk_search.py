@@ -96,9 +96,9 @@ class WalkSearch:
         high = self.limit()
         while low < min(high * (1 - relative_gap / FINER), self._near(relative_gap)):
             limits = np.linspace(low, high, LIMITS + 2)
-            place, plan = walks.below(limits[1:-1])
+            place, some = walks.below(limits[1:-1])
             low = float(limits[place])
-            if plan:
+            if some:
                 high = float(limits[place + 1])
                 self._improves(walks)
             elif place < LIMITS:
@@ -108,7 +108,7 @@ class WalkSearch:
         return low
 
     def _improves(self, walks: Walks) -> bool:
-        return self.best.offer(promising_plans(walks))
+        return self.best.offer(promising_plans(walks, self.limit()))
 
     def _near(self, relative_gap: float) -> float:
         """The limit below which no plan is looked for: what others reached, or nearly the best."""

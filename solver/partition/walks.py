@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solver.partition.candidates import Bools, Candidates, Cut, Index
-from solver.partition.walk_runs import NEVER, Runs, groups
+from solver.partition.walk_runs import NEVER, Runs
 from solver.schedules import Schedule
 from solver.schedules.simulate import Floats
 
@@ -59,11 +59,23 @@ class _Order:
     cuts: list[Index]
 
     @classmethod
-    def of(cls, where: Index, near: Index, far: Index, edges: list[tuple[int, int]]) -> _Order:
-        near = near[where]
-        first = [groups(near[low:high]) for low, high in edges]
-        cuts = [near[low:high][at] for (low, high), at in zip(edges, first, strict=True)]
-        return cls(where, edges, far[where], first, cuts)
+    def of(
+        cls, where: Index, stage: Index, near: Index, far: Index, edges: list[tuple[int, int]]
+    ) -> _Order:
+        stage, near = stage[where], near[where]
+        begins = np.ones(len(near), dtype=bool)
+        begins[1:] = (near[1:] != near[:-1]) | (stage[1:] != stage[:-1])
+        places = np.flatnonzero(begins)
+        low = np.array([edge for edge, _ in edges])
+        first, cuts = places - low[stage[places]], near[places]
+        parts = [slice(*part) for part in np.searchsorted(places, edges).tolist()]
+        return cls(
+            where,
+            edges,
+            far[where],
+            [first[part] for part in parts],
+            [cuts[part] for part in parts],
+        )
 
 
 class Walks:
@@ -100,23 +112,26 @@ class Walks:
         # What a run's micro-batches wait for behind it, and what leads to it where that begins with
         # the gather of any stage up to there and ends with the reduction of any. Sends from and to
         # the first stage, which ``sends`` counts, are taken off.
-        seconds = np.stack([runs.forward, runs.backward])
-        self._waits = (self._p - 1 - runs.stage) * np.maximum(seconds, slow[:, *place])
-        moved = np.stack([runs.gather, runs.reduction])
+        # A path that begins or ends with another stage's may not have come by the slowest pass.
+        seconds, moved = (
+            np.stack([runs.forward, runs.backward]),
+            np.stack([runs.gather, runs.reduction]),
+        )
+        if not moved.any():
+            seconds = np.maximum(seconds, slow[:, *place])
+        self._waits = (self._p - 1 - runs.stage) * seconds
         self.way = np.maximum(ways[:, *place], moved).sum(axis=0) - self._there * runs.stage
         self.rest = self._rest(self._first_behind())
 
-    def below(self, limits: Floats) -> tuple[int, tuple[Cut, ...]]:
-        """The place of the least limit below which a plan may stay, and such a plan.
+    def below(self, limits: Floats) -> tuple[int, bool]:
+        """The place of the least limit below which a plan may stay, and whether one may.
 
-        The place is how many limits there are, and the plan (), if none leaves anything; only the
-        plan is () where what is left below that limit makes none. ``limits`` ascend. Runs of which
-        no such plan is made are then no longer looked at, so that later limits are lower.
+        The place is how many limits there are where none leaves anything; it may be that what is
+        left behind every cut below a limit makes no plan. ``limits`` ascend. Runs of which no such
+        plan is made are then no longer looked at, so that later limits are lower.
         """
         place, behind = self._backward(limits)
-        if behind is None:
-            return place, ()
-        return place, self._forward(float(limits[place]), behind)
+        return place, behind is not None and self._forward(float(limits[place]), behind)
 
     @property
     def left(self) -> int:
@@ -134,8 +149,8 @@ class Walks:
         self.runs = runs
         edges = runs.edges(self._p)
         here = np.arange(len(runs.stage))
-        self._by_start = _Order.of(here, runs.start, runs.stop, edges)
-        self.by_stop = _Order.of(runs.by_stop(), runs.stop, runs.start, edges)
+        self._by_start = _Order.of(here, runs.stage, runs.start, runs.stop, edges)
+        self.by_stop = _Order.of(runs.by_stop(), runs.stage, runs.stop, runs.start, edges)
 
     def _first_before(self) -> tuple[Floats, Floats, Floats]:
         """Whatever the limit, before every cut: least sums, least slowest passes, least ways.
@@ -247,7 +262,8 @@ class Walks:
         seconds = np.maximum(self._waits, behind[:, runs.stage + 1, runs.stop]).sum(axis=0)
         return np.asarray(seconds + runs.fixed)
 
-    def _forward(self, limit: float, behind: Floats) -> tuple[Cut, ...]:
+    def _forward(self, limit: float, behind: Floats) -> bool:
+        """Look only at the runs of plans that may stay below the limit; whether there are any."""
         runs, order = self.runs, self.by_stop
         ends = self._rest(behind)
         rest = ends[order.where, None]
@@ -257,7 +273,6 @@ class Walks:
         # Per cut and stages in the interval: the least sum before, and that of the interval.
         state = np.full((2, self._width, 1), NEVER)
         state[:, 0, 0] = 0.0
-        history = [state[0]]
         left = np.zeros(len(runs.stage), dtype=bool)
         before = np.full((self._p + 1, self._width), NEVER)
         before[0, 0] = 0.0
@@ -279,39 +294,14 @@ class Walks:
                 state[:, cuts, 1:] = np.minimum.reduceat(found[..., :kept], first, axis=1)
             lengths = (np.minimum.reduce(state[0], axis=0) < NEVER).nonzero()[0]
             if not len(lengths):
-                return ()
+                return False
             state = state[:, :, : int(lengths[-1]) + 1]
             state[1, :, 0] = (state[0, :, 0] >= NEVER) * NEVER
             before[stage + 1] = np.minimum.reduce(state[0], axis=1)
-            history.append(state[0])
-        plan = self._traced(history)
         self._before = before
         self._waits, self.way, self.rest = self._waits[:, left], self.way[left], ends[left]
         self._look_at(runs.taking(left))
-        return plan
-
-    def _traced(self, history: list[Floats]) -> tuple[Cut, ...]:
-        """A plan of least sum before, from the last stage to the first."""
-        order = self.by_stop
-        led = self.runs.led[order.where]
-        cut, length = 0, int(history[-1][0].argmin())
-        places = [cut]
-        for stage in reversed(range(self._p)):
-            low, high = order.edges[stage]
-            after = history[stage + 1][cut, length]
-            group = int(order.cuts[stage].searchsorted(cut))
-            begin = low + int(order.first[stage][group])
-            later = order.first[stage][group + 1 :]
-            stop = low + int(later[0]) if len(later) else high
-            rows = history[stage].take(order.far[begin:stop], axis=0) + led[begin:stop, None]
-            misses = np.abs(rows - after)
-            if length:
-                at, length = int(misses[:, length - 1].argmin()), length - 1
-            else:
-                at, length = divmod(int(misses.argmin()), misses.shape[1])
-            cut = int(order.far[begin + at])
-            places.append(cut)
-        return self.plan(places[::-1])
+        return True
 
     def plan(self, places: list[int]) -> tuple[Cut, ...]:
         """The plan that cuts at these places of the windows."""

@@ -22,6 +22,12 @@ from solver.schedules.one_f_one_b import OneForwardOneBackward
 from solver.schedules.schedule import Schedule, Work
 from solver.schedules.simulate import Floats, StageTimes, simulate
 
+LOOK_BACK = 24
+"""Slots after which it is looked whether they repeat themselves; intervals of many lengths do."""
+
+EQUAL = 1e-12
+"""Relative difference of two numbers of seconds that are sums of the same ones."""
+
 
 def makespans(schedule: Schedule, times: StageTimes) -> Floats:
     """The makespan of every candidate, shape (candidates,), as ``simulate`` has it."""
@@ -68,7 +74,30 @@ class _Slots:
         return np.asarray(ends.max(axis=0) + self._times.step.max(axis=1))
 
     def _steady(self, slots: int) -> None:
-        """Slots in which every stage runs a forward and a backward, as above."""
+        """Slots in which every stage runs a forward and a backward, as above.
+
+        What slots do commutes with adding seconds to all stages. So where a slot ends that much
+        after an earlier one on every stage, all that follows repeats itself.
+        """
+        while slots > 2 * LOOK_BACK:
+            if slots < self._n - self._p + 1:
+                self._steady_slots(LOOK_BACK)
+                slots -= LOOK_BACK
+            earlier = np.empty((LOOK_BACK, *self._ends.shape))
+            for kept in earlier:
+                kept[:] = self._ends
+                self._steady_slots(1)
+            slots -= LOOK_BACK
+            longer = self._ends - earlier
+            shortest, longest = longer.min(axis=1), longer.max(axis=1)
+            alike = (longest - shortest <= EQUAL * longest).all(axis=1).nonzero()[0]
+            if len(alike):
+                period = LOOK_BACK - int(alike[-1])
+                self._ends += slots // period * longest[alike[-1]]
+                slots %= period
+        self._steady_slots(slots)
+
+    def _steady_slots(self, slots: int) -> None:
         ends, come, up, both = self._ends, self._come, self._up, self._both
         behind, above = ends[1:], up[:-1]
         there = 2.0 * self._times.send
