@@ -80,29 +80,43 @@ class Lending:
             group = layout.sharding_group
             kept = group if group and replicas % group == 0 else 0
             costs = running.asked.costs(replace(layout, data_parallel=left, sharding_group=kept))
-            costs = replace(costs, micro_batches=running.costs.micro_batches)
+            staging = running.costs.staging_bytes
+            costs = replace(
+                costs,
+                micro_batches=running.costs.micro_batches,
+                reserved_bytes=costs.reserved_bytes + staging,
+                staging_bytes=staging,
+            )
             self._judged[left] = assess(costs, running.schedule, running.stages)
         return self._judged[left]
 
 
 @dataclass(frozen=True)
 class _Held:
-    """Bytes of a stage's device: all of them, what a micro-batch keeps, and the rest of its use."""
+    """Bytes of a stage's device: all of them, what a micro-batch keeps, and the rest of its use.
+
+    ``hosted``: micro-batches that its host has room for.
+    """
 
     capacity: float
     kept: float
     rest: float
+    hosted: float = math.inf
 
     @classmethod
     def of(cls, running: Planned, judged: Assessment, stage: int) -> _Held:
         memory = judged.memory[stage]
         kept = sum(part.kept_bytes for part in running.stages[stage].parts)
-        return cls(judged.capacities[stage], kept, memory.total - memory.activations)
+        away = sum(p.count * p.choice.offloaded_bytes for p in running.stages[stage].parts)
+        host = running.costs.at(stage).host
+        hosted = host.memory_bytes / away if host is not None and away else math.inf
+        return cls(judged.capacities[stage], kept, memory.total - memory.activations, hosted)
 
     @property
     def room(self) -> int:
         """Micro-batches that it can keep."""
-        return math.floor((self.capacity - self.rest) / max(self.kept, 1.0) + 1e-9)
+        here = (self.capacity - self.rest) / max(self.kept, 1.0)
+        return math.floor(min(here, self.hosted) + 1e-9)
 
     def left(self, micro_batches: int) -> float:
         """What so many leave."""

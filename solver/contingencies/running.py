@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from solver.answer import layout_answer
 from solver.assess import Assessment, assess
+from solver.brought_back import brought_back
 from solver.contingencies.documents import ContingencyRequest
 from solver.costs.pipeline import PipelineCosts
 from solver.errors import BadRequest, part_of_request
@@ -121,6 +122,7 @@ def _only(split: Split, free: Regimes) -> Regimes:
 
 def _planned(asked: Question, found: Found, lower_bound: float) -> Planned:
     stages = decided_stages(found.partition, found.menu)
+    stages = brought_back(found.costs, found.schedule, stages)
     assessment = assess(found.costs, found.schedule, stages)
     lower = min(lower_bound, assessment.makespan)
     return Planned(asked, found.layout, found.costs, found.schedule, stages, assessment, lower)
