@@ -159,7 +159,7 @@ def _between(
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A window, whether two blocks want it, and the durations of all that may stand in it.
+    """A window, whether two blocks want it, and then the durations of all that may stand in it.
 
     A window with room for everything is endless, and nothing need be told of what stands in it.
     """
@@ -172,12 +172,14 @@ class _Wanted:
     def of(cls, window: Window, shared: bool, durations: tuple[float, ...], most: float) -> _Wanted:
         if most <= window.seconds * (1 + ROUNDING):
             return cls(replace(window, seconds=np.inf), shared, ())
-        return cls(window, shared, durations)
+        return cls(window, shared, durations if shared else ())
 
     @property
     def fill(self) -> Fill:
-        if not self.durations:
+        if np.isinf(self.window.seconds):
             return Fill.roomy(self.window.seconds)
+        if not self.shared:  # the block's own ops tell uses apart (``placements``)
+            return Fill(self.window.seconds, np.zeros(0))
         return Fill.of(self.window.seconds, self.durations)
 
 
