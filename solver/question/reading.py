@@ -13,6 +13,7 @@ from solver.layouts.completions import singles
 from solver.question.asked import Question
 from solver.question.checks import check_offload, check_overlap, check_policy, check_stalls
 from solver.question.of_architecture import of_architecture, of_megatron
+from solver.question.of_framework import further_layouts
 from solver.question.of_profile import of_profile, refuse_calibration
 from solver.request import (
     Granularity,
@@ -110,6 +111,7 @@ def _for_target(
         )
     if not to_plan:
         return replace(asked, layouts=legal, target=target)
+    legal += further_layouts(filled, target, asked, lambda one: _usual_layouts(one)[1])
     legal = tuple(layout for layout in legal if layout.devices > beyond_devices)
     counts = [asked.costs(layout).micro_batches for layout in legal]
     return replace(asked, layouts=(), families=listed(legal, counts), target=target)

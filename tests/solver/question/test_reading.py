@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from solver.errors import BadRequest
+from solver.layouts import Layout
 from solver.question import question
-from solver.request import PlanRequest
+from solver.request import PlanRequest, RankOrder, Target
 from tests.solver.requests import HAND
 
 NAMED: dict[str, Any] = {
@@ -100,3 +101,42 @@ def test_nothing_is_said_of_overlap_where_the_request_leaves_none_open(
 ) -> None:
     found = question(asked(NAMED, target={"framework": "megatron-lm"}, recompute=recompute))
     assert not any("overlap" in note for note in found.notes)
+
+
+def planned_for(framework: str, **layout: Any) -> set[Layout]:
+    """The layouts that a plan for a framework considers on two nodes with oversubscribed leafs."""
+    cluster = {"nodes": 4, "switches": [{"nodes": 1, "oversubscription": 8}]}
+    document = asked(NAMED, cluster=cluster, layout={"tensor_parallel": 2, **layout})
+    request = document.model_copy(update={"target": Target(framework=framework)})
+    return {family.member(0) for family in question(request, to_plan=True).families}
+
+
+def test_a_plan_for_a_framework_considers_each_rank_order_that_might_be_better() -> None:
+    orders = {layout.rank_order for layout in planned_for("megatron-lm")}
+    assert orders == {order.value for order in RankOrder}
+    for layout in planned_for("megatron-lm"):
+        if layout.rank_order == RankOrder.PIPELINE_INSIDE:
+            assert layout.pipeline_parallel * layout.tensor_parallel <= 8
+    assert {layout.rank_order for layout in planned_for("torchtitan")} == {"tp-cp-ep-dp-pp"}
+    fixed = planned_for("megatron-lm", rank_order="tp-cp-ep-dp-pp")
+    assert fixed == {
+        one for one in planned_for("megatron-lm") if one.rank_order == "tp-cp-ep-dp-pp"
+    }
+
+
+@pytest.mark.parametrize(
+    ("framework", "methods"),
+    [
+        ("megatron-lm", {"ring", "all-gather", "all-to-all"}),
+        ("torchtitan", {"ring", "all-gather"}),
+        ("mindspeed", {"ring", "all-to-all"}),
+        ("mindformers", {"ring"}),
+    ],
+)
+def test_a_plan_for_a_framework_considers_the_exchanges_that_it_has(
+    framework: str, methods: set[str]
+) -> None:
+    split = planned_for(framework, context_parallel=2, sequence_parallel=True)
+    assert {layout.context_method for layout in split} == methods
+    alone = planned_for(framework, context_parallel=1, sequence_parallel=True)
+    assert {layout.context_method for layout in alone} == {"ring"}
