@@ -44,7 +44,7 @@ def _recipe(part: BlockRecompute) -> str:
     hiding = f"; hidden under communication: {_condensed(hidden)}" if hidden else ""
     again = f"recomputes {_condensed(part.recomputed)}{hiding}" if part.recomputed else ""
     away = f"has {_away(part.offloaded)} in host memory" if part.offloaded else ""
-    return f"{part.block} {', '.join(filter(None, [again, away]))}"
+    return f"{part.block} {' and '.join(filter(None, [again, away]))}"
 
 
 def _away(offloaded: Mapping[str, float]) -> str:

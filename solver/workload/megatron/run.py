@@ -199,6 +199,10 @@ def _recompute(flags: Flags) -> Settings:
     return {"policy": "selective", "modules": modules or ["core_attn"]}
 
 
+_OFFLOADING = frozenset({"--fine-grained-activation-offloading", "--cpu-offloading-num-layers"})
+"""Flags that move activations to the host (Megatron-LM, megatron/training/arguments.py)."""
+
+
 def _notes(flags: Flags) -> list[str]:
     notes = []
     if "--vocab-size" not in flags:
@@ -206,6 +210,13 @@ def _notes(flags: Flags) -> list[str]:
             f"--vocab-size is not given; GPT-2's vocabulary of {GPT2_VOCABULARY} is assumed."
         )
     ignored = flags.ignored(HARMLESS)
+    offloading = [flag for flag in ignored if flag in _OFFLOADING]
+    if offloading:
+        notes.append(
+            f"{', '.join(offloading)}: activations stay on their device here, so that a run with "
+            "that needs less memory than is said. recompute.offload plans what waits at the host."
+        )
+        ignored = [flag for flag in ignored if flag not in offloading]
     if ignored:
         notes.append(f"Flags without influence here: {', '.join(sorted(ignored)[:50])}.")
     return notes

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from service.console.answers import page
+from service.console.recipes import Recipes
 from solver.plan import Alternative, Evaluation, Plan, Status
 from tests.service.samples import EVALUATION, INFEASIBLE, PLAN, REQUEST, STAGES
 
@@ -119,3 +120,14 @@ def test_stages_on_different_devices_say_their_own_limits() -> None:
         assert "of 38.5 GiB on the device of stage" in " ".join(" ".join(lines).split())
     alike = shown(PLAN, 120)
     assert "of 38.5" not in alike
+
+
+def test_a_letter_says_what_waits_in_host_memory() -> None:
+    recipes = Recipes()
+    stage = STAGES[0]
+    entry = stage.recompute[0].model_copy(
+        update={"recomputed": [], "offloaded": {"x": 1.0, "core_attention": 1.0, "up": 0.25}}
+    )
+    recipes.of(stage.model_copy(update={"recompute": [entry]}))
+    ((_, recipe),) = recipes.legend
+    assert recipe == f"{entry.block} has its input, core_attention, 25% of up in host memory"

@@ -102,3 +102,9 @@ def test_whatever_stands_there_it_is_read_or_refused(change: dict[str, str]) -> 
 def test_any_text_is_read_or_refused(line: str) -> None:
     refusal = _refusal(line)
     assert refusal is None or refusal.field is not None
+
+
+def test_flags_that_offload_are_said_to_need_less_memory_than_is_told() -> None:
+    notes = read_megatron_args({**SMALL, "--fine-grained-activation-offloading": True}).notes
+    (note,) = [note for note in notes if "--fine-grained-activation-offloading" in note]
+    assert "recompute.offload" in note
