@@ -23,7 +23,7 @@ from solver.capacity.documents import (
 )
 from solver.capacity.goodput import fit
 from solver.capacity.planners import Limits, Planners
-from solver.capacity.sizes import Size, at_size, useful
+from solver.capacity.sizes import Size, at_size, check_costs_of_any_size, useful
 from solver.cluster.cluster import cluster_from_request
 from solver.errors import BadRequest, IllegalLayout, part_of_request
 from solver.identity import content_id
@@ -145,12 +145,7 @@ def _jobs(request: CapacityRequest) -> Iterator[PlanRequest]:
 
 def _check(job: PlanRequest, counts: list[int]) -> None:
     """Refuse a job that no size can plan, for the reason that its largest size gives."""
-    if job.model.profile is not None:
-        raise BadRequest(
-            "A profile's costs are those of one allocation; they cannot be had for others.",
-            field="job.model.profile",
-            hint="Give the model by name, as a config.json or as Megatron-LM flags.",
-        )
+    check_costs_of_any_size(job)
     failed: BadRequest | None = None
     for count in sorted(set(counts), reverse=True):
         try:

@@ -10,7 +10,7 @@ from typing import Any
 from solver.answer import layout_answer
 from solver.assess import assess
 from solver.cluster.cluster import cluster_from_request
-from solver.errors import IllegalLayout
+from solver.errors import BadRequest, IllegalLayout
 from solver.identity import plan_id
 from solver.partition.outcome import EXACT
 from solver.partition.stages import decided_stages
@@ -32,6 +32,20 @@ class Size:
     lower_bound: float = math.inf
     finished: bool = True
     facts: dict[str, Any] | None = None
+
+
+def check_costs_of_any_size(job: PlanRequest) -> None:
+    """Refuse a job that is described by the costs of one allocation.
+
+    Raises:
+        BadRequest: Its model is a profile.
+    """
+    if job.model.profile is not None:
+        raise BadRequest(
+            "A profile's costs are those of one allocation; they cannot be had for others.",
+            field="job.model.profile",
+            hint="Give the model by name, as a config.json or as Megatron-LM flags.",
+        )
 
 
 def planned(

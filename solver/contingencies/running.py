@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from solver.answer import layout_answer
 from solver.assess import Assessment, assess
 from solver.brought_back import brought_back
+from solver.capacity.sizes import check_costs_of_any_size
 from solver.contingencies.documents import ContingencyRequest
 from solver.costs.pipeline import PipelineCosts
 from solver.errors import BadRequest, part_of_request
@@ -57,12 +58,7 @@ def decided(job: PlanRequest) -> PlanRequest:
     Raises:
         BadRequest: The layout is not decided, or its ranks are in an order that is not known here.
     """
-    if job.model.profile is not None:
-        raise BadRequest(
-            "A profile's costs are those of one allocation; they cannot be had for others.",
-            field="job.model.profile",
-            hint="Give the model by name, as a config.json or as Megatron-LM flags.",
-        )
+    check_costs_of_any_size(job)
     with part_of_request("job"):
         asked = question(job)
         layout = only_layout(asked)

@@ -8,28 +8,35 @@ block costs some more, and blocks are found in the order of that excess.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations
 
 from solver.placement.best_first import Fillings, Item
 from solver.placement.grid import Grid, Profile, profile_cost
 
 MOST_WIDTH = 12
-MOST_BLOCKS = 400
+MOST_BLOCKS = 300
 """Of one width and kind."""
 
-MOST_STEPS = 6000
+MOST_STEPS = 3000
 """Of the search for blocks of one width and kind."""
 
 MOST_ROWS_ASKEW = 80
 """Rows up to which leafs lie askew in blocks of two stages; tables grow with their square."""
 
 
+MOST_MORE = 2
+"""Leafs that are sought to go with one so that together they fill whole lines."""
+
+
 @dataclass(frozen=True)
 class Block:
-    """Cells of every leaf in it on each of its stages, and how far it is above its worth."""
+    """Cells of every leaf in it on each of its stages, and how far they are above their worth.
+
+    One of fewer rows than the grid is a strip, of which several make up a block.
+    """
 
     profiles: tuple[Profile, ...]
     excess: float
@@ -38,6 +45,11 @@ class Block:
     def width(self) -> int:
         """Stages."""
         return len(self.profiles[0])
+
+    @property
+    def height(self) -> int:
+        """Rows."""
+        return sum(profile[0] for profile in self.profiles)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -66,7 +78,7 @@ def blocks(
             new = 0
             for block in kind:
                 key = block.width, block.sizes
-                if block.excess > budget or not _there(block.sizes, largest):
+                if block.excess > budget or not there(block.sizes, largest):
                     continue
                 if key not in found:
                     new += 1
@@ -77,7 +89,7 @@ def blocks(
     return sorted(found.values(), key=lambda block: (block.excess, block.width, block.sizes))
 
 
-def _there(sizes: Sequence[int], largest: Sequence[int]) -> bool:
+def there(sizes: Sequence[int], largest: Sequence[int]) -> bool:
     """Whether there are leafs for these sizes; both in descending order."""
     return len(sizes) <= len(largest) and all(map(int.__le__, sizes, largest))
 
@@ -86,22 +98,45 @@ def _of_whole_rows(
     grid: Grid, width: int, worths: Mapping[int, float], budget: float
 ) -> Iterator[Block]:
     """Blocks that leafs fill row by row."""
+    return filled(grid, grid.rows * width, width, partial(_run, width), worths, budget, MOST_STEPS)
+
+
+def filled(
+    grid: Grid,
+    cells: int,
+    line: int,
+    run: Callable[[int, int], Profile],
+    worths: Mapping[int, float],
+    budget: float,
+    steps: int,
+) -> Iterator[Block]:
+    """Blocks that leafs fill line by line, about in the order of their excess.
+
+    Args:
+        grid: The cells.
+        cells: Of the block.
+        line: Cells of a line.
+        run: The profile of cells from one on, so many.
+        worths: See ``blocks``.
+        budget: Bytes.
+        steps: Of the search.
+    """
     sizes, items = [], []
     for size in sorted(worths, reverse=True):
-        if size <= grid.rows * width:
-            excess = profile_cost(grid, _run(0, size, width)) - worths[size]
+        if size <= cells:
+            excess = profile_cost(grid, run(0, size)) - worths[size]
             if excess <= budget:
                 sizes.append(size)
                 items.append(((size,), max(excess, 0.0)))
     if not items:
         return
-    for excess, taken in Fillings(items, grid.rows * width).cheapest(budget, MOST_STEPS):
-        order, breaks = _in_rows(tuple(sizes[item] for item in taken), width)
-        start, profiles = 0, []
-        for size in order:
-            profiles.append(_run(start, size, width))
+    for _, taken in Fillings(items, cells).cheapest(budget, steps):
+        start, profiles, excess = 0, [], 0.0
+        for size in _in_lines(tuple(sizes[item] for item in taken), line):
+            profiles.append(run(start, size))
+            excess += profile_cost(grid, profiles[-1]) - worths[size]
             start += size
-        yield Block(tuple(profiles), excess + breaks * grid.edge_bytes)
+        yield Block(tuple(profiles), max(excess, 0.0))
 
 
 def _askew(grid: Grid, worths: Mapping[int, float], budget: float) -> Iterator[Block]:
@@ -119,7 +154,7 @@ def _askew(grid: Grid, worths: Mapping[int, float], budget: float) -> Iterator[B
         yield Block(tuple(items[item][0] for item in taken), excess)
 
 
-def _run(start: int, size: int, width: int) -> Profile:
+def _run(width: int, start: int, size: int) -> Profile:
     """The profile of consecutive cells in rows of this width."""
     stop = start + size
     return tuple(
@@ -128,31 +163,30 @@ def _run(start: int, size: int, width: int) -> Profile:
     )
 
 
-def _in_rows(sizes: tuple[int, ...], width: int) -> tuple[list[int], int]:
-    """An order of filling rows in which few leafs have both a row's end and the next one's start.
+def _in_lines(sizes: tuple[int, ...], line: int) -> list[int]:
+    """An order of filling lines in which few leafs have both a line's end and the next one's start.
 
-    Where cells beyond whole rows add up to whole rows, nothing is broken; where only many of them
-    do, to m rows, m - 1 of these leafs are. Returns the sizes in order and how many are broken.
+    Where cells beyond whole lines add up to whole lines, no leaf is broken; where only many of them
+    do, to m lines, m - 1 of these leafs are.
     """
     left: dict[int, list[int]] = {}
     for size in sizes:
-        left.setdefault(size % width, []).append(size)
+        left.setdefault(size % line, []).append(size)
     order = left.pop(0, [])
-    groups = _groups(tuple(sorted(size % width for size in sizes if size % width)), width)
-    order += [left[rest].pop() for group in groups for rest in group]
-    return order, sum(sum(group) // width - 1 for group in groups)
+    groups = _groups(tuple(sorted(size % line for size in sizes if size % line)), line)
+    return order + [left[rest].pop() for group in groups for rest in group]
 
 
 @lru_cache(100_000)
-def _groups(rests: tuple[int, ...], width: int) -> tuple[tuple[int, ...], ...]:
-    """Rests in groups whose sums are multiples of the width: small ones, so that they are many."""
+def _groups(rests: tuple[int, ...], line: int) -> tuple[tuple[int, ...], ...]:
+    """Rests in groups whose sums are multiples of the line: small ones, so that they are many."""
     if not rests:
         return ()
     first, others = rests[0], rests[1:]
-    for more in range(1, len(others) + 1):
+    for more in range(1, min(len(others), MOST_MORE) + 1):
         for chosen in combinations(range(len(others)), more):
             group = (first, *(others[i] for i in chosen))
-            if sum(group) % width == 0:
+            if sum(group) % line == 0:
                 left = tuple(rest for i, rest in enumerate(others) if i not in chosen)
-                return (group, *_groups(left, width))
-    raise ValueError("the rests do not add up to whole rows")
+                return (group, *_groups(left, line))
+    return (rests,)

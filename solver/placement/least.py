@@ -77,17 +77,22 @@ def least_crossing(grid: Grid, costs: Floats, capacities: Index) -> Floats:
 
 
 def least_of_leafs(grid: Grid, costs: Floats, capacities: Sequence[int]) -> float:
-    """The bound for one set of leafs with whole numbers of cells on each, bytes.
+    """The bound for one set of leafs with whole numbers of cells on each, bytes."""
+    return max(_constant(grid) + filled_at_least(costs, capacities, grid.cells), 0.0)
+
+
+def filled_at_least(costs: Floats, capacities: Sequence[int], cells: int) -> float:
+    """The least sum of costs, by the cells on a leaf, with so many cells on all leafs together.
 
     Dynamic programming over the leafs; the state is how many cells lie on those so far.
     """
-    best = np.full(grid.cells + 1, np.inf)
+    best = np.full(cells + 1, np.inf)
     best[0] = 0.0
     for capacity in capacities:
         without = best.copy()
-        for cells in range(1, min(capacity, len(costs) - 1, grid.cells) + 1):
-            np.minimum(best[cells:], without[:-cells] + costs[cells], out=best[cells:])
-    return max(_constant(grid) + float(best[-1]), 0.0)
+        for here in range(1, min(capacity, len(costs) - 1, cells) + 1):
+            np.minimum(best[here:], without[:-here] + costs[here], out=best[here:])
+    return float(best[-1])
 
 
 def worths(grid: Grid, costs: Floats, capacities: Sequence[int]) -> dict[int, float]:

@@ -13,7 +13,7 @@ from solver.cluster.cluster import Cluster, cluster_from_request
 from solver.cluster.imported import usable_nodes
 from solver.cluster.readers.read import read_topology
 from solver.cluster.topology import Node
-from solver.errors import BadRequest
+from solver.errors import BadRequest, part_of_request
 from solver.layouts import Layout
 from solver.placement.crossing import crossing_bytes, distinct, patterns
 from solver.placement.decide import decided
@@ -100,7 +100,8 @@ def free_nodes(nodes: Iterable[Node]) -> list[FreeNode]:
 
 
 def _grid(request: PlacementRequest) -> tuple[Layout, Grid, Cluster]:
-    asked = question(request.job)
+    with part_of_request("job"):
+        asked = question(request.job)
     if len({(x.tensor_parallel, x.pipeline_parallel, x.data_parallel) for x in asked.layouts}) > 1:
         raise BadRequest(
             "A placement is of a plan, whose layout is decided.",

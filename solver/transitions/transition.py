@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ortools.graph.python import linear_sum_assignment
 
 from solver.cluster.cluster import cluster_from_request
-from solver.errors import BadRequest
+from solver.errors import BadRequest, part_of_request
 from solver.question import question
 from solver.request import LayoutRequest, PlanRequest, Precision, Training
 from solver.transitions.documents import Move, PlanOnNodes, TransitionAnswer, TransitionRequest
@@ -37,7 +37,8 @@ def situation(job: PlanRequest) -> Situation:
     Raises:
         BadRequest: The model is a profile, or its cluster is not described.
     """
-    cluster = cluster_from_request(job.cluster)
+    with part_of_request("job"):
+        cluster = cluster_from_request(job.cluster)
     return Situation(
         layers=layers_of(job),
         devices_per_node=cluster.devices_per_node,

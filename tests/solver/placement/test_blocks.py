@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from solver.placement.best_first import Fillings
 from solver.placement.blocks import blocks
-from solver.placement.cover import cover
+from solver.placement.cover import cover, profiles
 from solver.placement.grid import Grid, profile_cost
 from solver.placement.least import least_costs, least_of_leafs, worths
+from solver.placement.strips import strips
 
 
 @given(
@@ -60,17 +61,32 @@ def test_a_cover_takes_leafs_that_are_there_and_every_cell() -> None:
     grid = Grid(stages=12, rows=6, unit=1, group_bytes=3.0, edge_bytes=2.0)
     capacities = [6, 6, 6, 12, 12, 18, 9, 9, 3]
     costs = least_costs(grid, max(capacities))
-    found = blocks(grid, worths(grid, costs, capacities), capacities, budget=10.0)
+    worth = worths(grid, costs, capacities)
+    found = blocks(grid, worth, capacities, budget=10.0)
     least = least_of_leafs(grid, costs, capacities)
-    profiles = cover(grid, found, capacities, least)
-    assert profiles is not None
-    assert np.array(profiles).sum(axis=0).tolist() == [grid.rows] * grid.stages
-    sizes = sorted(map(sum, profiles), reverse=True)
-    assert all(map(int.__le__, sizes, sorted(capacities, reverse=True)))
+    for more in ([], strips(grid, worth, capacities, 10.0)):
+        covered = cover(grid, [*found, *more], capacities, least, 5.0)
+        assert covered is not None
+        held = list(profiles(covered, grid.stages))
+        assert np.array(held).sum(axis=0).tolist() == [grid.rows] * grid.stages
+        sizes = sorted(map(sum, held), reverse=True)
+        assert all(map(int.__le__, sizes, sorted(capacities, reverse=True)))
+
+
+def test_strips_are_filled_exactly() -> None:
+    grid = Grid(stages=12, rows=9, unit=1, group_bytes=3.0, edge_bytes=2.0)
+    capacities = [6, 7, 8, 12, 12, 18, 9, 9, 5, 22]
+    worth = worths(grid, least_costs(grid, 22), capacities)
+    found = strips(grid, worth, capacities, budget=9.0)
+    assert any(len(strip.profiles) > 1 for strip in found)
+    for strip in found:
+        assert np.array(strip.profiles).sum(axis=0).tolist() == [strip.height] * strip.width
+        more = sum(profile_cost(grid, p) - worth[sum(p)] for p in strip.profiles)
+        assert 0 <= strip.excess == pytest.approx(more)
 
 
 def test_no_cover_is_said_where_blocks_do_not_suffice() -> None:
     grid = Grid(stages=3, rows=4, unit=1, group_bytes=3.0, edge_bytes=2.0)
     costs = least_costs(grid, 5)
     found = blocks(grid, worths(grid, costs, [5, 5, 2]), [5, 5, 2], budget=0.0)
-    assert cover(grid, found, [5, 5, 2], 1.0) is None
+    assert cover(grid, found, [5, 5, 2], 1.0, 5.0) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import time
 from typing import Any
@@ -21,6 +22,7 @@ from solver.placement.grid import Grid
 from solver.placement.least import least_costs, least_crossing, least_of_leafs
 from solver.placement.place import place
 from solver.placement.program import Cut, solve
+from solver.placement.whole_leafs import least_of_whole_leafs
 
 
 def asked(leafs: list[str], layout: dict[str, int], **fields: Any) -> PlacementRequest:
@@ -138,7 +140,12 @@ def test_no_assignment_crosses_less_than_what_leafs_cost_at_least(
     costs = least_costs(grid, max(capacities))
     (bound,) = least_crossing(grid, costs, np.array([capacities]))
     closer = least_of_leafs(grid, costs, capacities)
-    assert bound - 1e-9 <= closer <= least_crossing_of_all(grid, capacities) + 1e-9
+    least = least_crossing_of_all(grid, capacities)
+    assert bound - 1e-9 <= closer <= least + 1e-9
+    if max(weights) and least:
+        _, filled = patterns(grid, np.array([capacities]))
+        begun = [tuple((filled[0] == leaf).sum(axis=0).tolist()) for leaf in range(len(capacities))]
+        assert least_of_whole_leafs(grid, capacities, begun, math.inf) <= least + 1e-9
 
 
 def test_fillings_give_every_cell_a_leaf_that_has_room() -> None:
