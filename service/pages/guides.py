@@ -88,6 +88,7 @@ def _rendered(text: str, names: set[str]) -> str:
     """Markdown as HTML; links lead to other guides, and what stands elsewhere is named only."""
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = markdown.parse(text)
+    _label_cells(tokens)
     for token in tokens:
         children = [child for child in token.children or [] if child.type != "image"]
         for child in children:
@@ -97,6 +98,23 @@ def _rendered(text: str, names: set[str]) -> str:
     html = str(markdown.renderer.render(tokens, markdown.options, {}))
     # What may scroll can be reached by keyboard.
     return html.replace("<pre>", '<pre tabindex="0">').replace("<table>", '<table tabindex="0">')
+
+
+def _label_cells(tokens: list[Token]) -> None:
+    """Every cell of a table gets the name of its column, which a phone shows before it."""
+    columns: list[str] = []
+    place = 0
+    for opened, inline in pairwise(tokens):
+        if opened.type == "thead_open":
+            columns = []
+        elif opened.type == "tr_open":
+            place = 0
+        elif opened.type == "th_open":
+            columns.append("".join(part.content for part in inline.children or []))
+        elif opened.type == "td_open":
+            if columns[place]:
+                opened.attrSet("data-label", columns[place])
+            place += 1
 
 
 def _lead(link: Token, names: set[str]) -> None:

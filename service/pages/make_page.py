@@ -11,23 +11,16 @@ from service.catalogues import known_devices, known_models
 from service.pages import render
 from service.pages.asked import as_asked
 from service.pages.form import JSON_FIELD, as_text, fields_of
+from service.pages.options import options
 from service.problems import Problem
 from service.store.tables import PlanRow
-from solver.request import Overlap, PlanRequest, Policy, ScheduleName
+from solver.request import PlanRequest
 
 _START = {
     "model": {"name": "llama-3.1-70b"},
     "cluster": {"device": "H100-SXM5-80GB", "nodes": 8, "devices_per_node": 8},
     "training": {"sequence_length": 8192, "global_batch_size": 512},
 }
-
-
-OPTIONS = {
-    "schedules": [(name.value, name.value) for name in ScheduleName],
-    "policies": [(name.value, name.value) for name in Policy],
-    "overlaps": [(name.value, name.value) for name in Overlap],
-}
-"""Values and words of what a job's form lets one choose."""
 
 
 @dataclass(frozen=True)
@@ -68,5 +61,5 @@ def page(
         models=known_models().models,
         devices=known_devices().devices,
         plans=plans,
-        **OPTIONS,
+        **options(),
     )

@@ -12,6 +12,7 @@ from service.pages.pictures.timeline import (
     Window,
     detail_legend,
     drawn_one_by_one,
+    has_numbers,
     legend,
     whole,
 )
@@ -67,6 +68,11 @@ class TimelinePart:
     def one_by_one(self) -> bool:
         """Whether every pass is a bar of its own."""
         return drawn_one_by_one(self.replay, self.window)
+
+    @cached_property
+    def numbered(self) -> bool:
+        """Whether passes say which micro-batch they are of."""
+        return has_numbers(self.replay)
 
     @cached_property
     def legend(self) -> list[tuple[str, str]]:

@@ -108,7 +108,7 @@ def _environment() -> Environment:
         count=lambda number: f"{number:,.0f}",
         moment=_moment,
         sign=key,
-        drawn=lambda drawing: Markup(drawing.inline()) if isinstance(drawing, Drawing) else "",
+        drawn=_drawn,
     )
     environment.globals.update(
         version=VERSION,
@@ -118,6 +118,10 @@ def _environment() -> Environment:
         first_script=Markup(assets.script(_FIRST)),
     )
     return environment
+
+
+def _drawn(drawing: Drawing, *, scripted: bool = False) -> Markup:
+    return Markup(drawing.inline(scripted=scripted)) if isinstance(drawing, Drawing) else Markup("")
 
 
 def _moment(seconds: float) -> str:

@@ -12,7 +12,8 @@ from fastapi.responses import HTMLResponse
 from service.catalogues import known_devices, known_models
 from service.pages import render
 from service.pages.form import JSON_FIELD, as_text
-from service.pages.make_page import OPTIONS, Recent
+from service.pages.make_page import Recent
+from service.pages.options import options
 from service.pages.study_form import fields_of
 from service.problems import Problem
 from service.store.tables import PlanRow
@@ -87,7 +88,7 @@ def asking(
         problems=problem.parts if problem else [],
         models=known_models().models,
         devices=known_devices().devices,
-        **OPTIONS,
+        **options(),
     )
 
 

@@ -20,6 +20,29 @@ _STROKES, _DOTS = ("critical", "limit", "curve"), ("solved", "useful", "wasteful
 _VARIABLE = re.compile(r"(--[a-z-]+): ([^;]+);")
 
 
+@dataclass(frozen=True)
+class Boxes:
+    """Many boxes of one style as one element, for a browser takes its time over each.
+
+    ``tips`` are shown when a box is pointed at: by the script of the page, or, where there is none,
+    by the browser, for which every box has to be an element of its own.
+    """
+
+    style: str
+    commands: list[str]
+    tips: list[str]
+
+    def drawn(self, *, scripted: bool) -> str:
+        """The markup."""
+        if not self.tips or scripted:
+            tips = f' data-tips="{escape("|".join(self.tips))}"' if self.tips else ""
+            return f'<path class="{self.style}"{tips} d="{"".join(self.commands)}"/>'
+        return "".join(
+            f'<path class="{self.style}" d="{commands}"><title>{escape(tip)}</title></path>'
+            for commands, tip in zip(self.commands, self.tips, strict=True)
+        )
+
+
 @dataclass
 class Drawing:
     """A picture under construction. ``title`` and ``description`` are read out instead of it."""
@@ -28,7 +51,7 @@ class Drawing:
     description: str
     height: float = 0.0
     width: float = WIDTH
-    parts: list[str] = field(default_factory=list)
+    parts: list[str | Boxes] = field(default_factory=list)
     legend: list[tuple[str, str]] = field(default_factory=list)
     """Style and words of what the colours mean; a page says it itself, a file carries it."""
 
@@ -60,9 +83,14 @@ class Drawing:
         """Markup as it is."""
         self.parts.append(markup)
 
-    def inline(self) -> str:
-        """For a page, whose style sheets it follows."""
-        return self._element(' class="picture"')
+    def boxes(self, style: str, commands: list[str], tips: list[str] | None = None) -> None:
+        """Boxes of one style, each with its tip or none with any."""
+        if commands:
+            self.parts.append(Boxes(style, commands, tips or []))
+
+    def inline(self, *, scripted: bool = False) -> str:
+        """For a page, whose style sheets it follows; ``scripted`` if ``plan.js`` shows its tips."""
+        return self._element(' class="picture"', scripted=scripted)
 
     def standalone(self, caption: str = "") -> str:
         """A file of its own, in light colours, with its title, a ``caption`` and its legend."""
@@ -81,12 +109,23 @@ class Drawing:
             f"0 0 {n(width)} {n(height)}",
         )
 
-    def _element(self, attributes: str, head: str = "", foot: str = "", box: str = "") -> str:
+    def _element(
+        self,
+        attributes: str,
+        head: str = "",
+        foot: str = "",
+        box: str = "",
+        *,
+        scripted: bool = False,
+    ) -> str:
         box = box or f"0 0 {n(self.width)} {n(self.height)}"
+        parts = [
+            part if isinstance(part, str) else part.drawn(scripted=scripted) for part in self.parts
+        ]
         return (
             f'<svg{attributes} viewBox="{box}" role="img"'
             f' aria-label="{escape(f"{self.title}. {self.description}")}">'
-            f"{head}{''.join(self.parts)}{foot}</svg>"
+            f"{head}{''.join(parts)}{foot}</svg>"
         )
 
 

@@ -18,9 +18,10 @@ from service.replay import Bars, Floats, Index, Kind, Replay
 MOST_BARS = 6000
 """More bars than this are drawn as shares."""
 
-_TIPS = 1200
+_TIPS = 1200  # beyond, bars are too thin to point at
 _LEFT, _RIGHT, _TOP, _BOTTOM = 68.0, 12.0, 26.0, 8.0
 _LEAST_BAR = 2.0
+_NUMBERED_ROW = 14.0
 _LEGIBLE_CYCLE = 30.0
 _FEWEST_CYCLES = 8.0
 _PATH_STEP = 6.0
@@ -164,7 +165,7 @@ def detail_legend(replay: Replay, window: Window) -> list[tuple[str, str]]:
     if not drawn_one_by_one(replay, window):
         return []
     found = []
-    if replay.virtual_stages > 1 and len(replay.bars.within(window.start, window.end)) <= _TIPS:
+    if replay.virtual_stages > 1:
         found.append(("forward chunk1", "Dimmed: every other chunk of a device"))
     if replay.hidden.any():
         words = "Recompute under communication, along the lower edge of its backward"
@@ -177,6 +178,11 @@ def drawn_one_by_one(replay: Replay, window: Window) -> bool:
     seen = int(((replay.bars.end > window.start) & (replay.bars.start < window.end)).sum())
     per_row = seen / replay.devices
     return seen <= MOST_BARS and per_row <= (WIDTH - _LEFT - _RIGHT) / _LEAST_BAR
+
+
+def has_numbers(replay: Replay) -> bool:
+    """Whether rows are high enough to say which micro-batch a pass is of."""
+    return _row_height(replay.devices) >= _NUMBERED_ROW
 
 
 def _row_height(devices: int) -> float:
@@ -220,26 +226,18 @@ def _passes(drawing: Drawing, rows: Rows, bars: Bars, replay: Replay) -> None:
     right = np.minimum(_x(rows, bars.end), WIDTH - _RIGHT + 2)
     width = right - left
     gap = np.where(width > 4, 0.6, 0.0)
-    if len(bars) <= _TIPS:
-        for i in range(len(bars)):
-            drawing.rectangle(
-                left[i],
-                rows.y(int(bars.device[i])),
-                width[i] - gap[i],
-                rows.height,
-                _style(bars, i, replay),
-                _tip(bars, i, replay),
-            )
-    else:
-        for kind in Kind:
-            mine = np.flatnonzero(bars.kind == kind)
-            drawing.path(
-                "".join(
-                    box(left[i], rows.y(int(bars.device[i])), width[i] - gap[i], rows.height)
-                    for i in mine
-                ),
-                _STYLES[kind],
-            )
+    styles = np.array([_style(bars, i, replay) for i in range(len(bars))])
+    told = len(bars) <= _TIPS
+    for style in dict.fromkeys(styles.tolist()):
+        mine = np.flatnonzero(styles == style).tolist()
+        drawing.boxes(
+            style,
+            [
+                box(left[i], rows.y(int(bars.device[i])), width[i] - gap[i], rows.height)
+                for i in mine
+            ],
+            [_tip(bars, i, replay) for i in mine] if told else None,
+        )
     _numbers(drawing, rows, bars, left, width)
 
 
@@ -257,7 +255,7 @@ def _hidden(drawing: Drawing, rows: Rows, bars: Bars, replay: Replay) -> None:
 
 
 def _numbers(drawing: Drawing, rows: Rows, bars: Bars, left: Floats, width: Floats) -> None:
-    if rows.height < 14:
+    if rows.height < _NUMBERED_ROW:
         return
     numbered = (bars.kind == Kind.FORWARD) | (bars.kind == Kind.BACKWARD)
     roomy = (width >= 15) & (bars.micro_batch >= 0) & numbered

@@ -48,7 +48,40 @@
     return from + Math.min(Math.max(share, 0), 1) * (to - from);
   };
 
+  // What is known of the pass that is pointed at. A path draws all passes of a kind, box by box.
+  const tip = document.createElement("div");
+  tip.className = "tip";
+  tip.setAttribute("aria-hidden", "true");
+  tip.hidden = true;
+  document.body.append(tip);
+  const boxesOf = (path) => path.boxes ??= [...path.getAttribute("d").matchAll(/M([-\d.]+) ([-\d.]+)h([-\d.]+)v([-\d.]+)/g)]
+    .map((found) => found.slice(1).map(Number));
+  const pointed = (event) => {
+    const path = event.target.closest?.("[data-tips]");
+    document.querySelector(".picture .pointed")?.remove();
+    tip.hidden = !path;
+    if (!path) return;
+    const svg = path.ownerSVGElement;
+    const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+    const index = boxesOf(path).findIndex(([x, y, width, height]) =>
+      at.x >= x - .3 && at.x <= x + width + .3 && at.y >= y && at.y <= y + height);
+    tip.hidden = index < 0;
+    if (index < 0) return;
+    const [x, y, width, height] = boxesOf(path)[index];
+    const mark = document.createElementNS(svg.namespaceURI, "rect");
+    mark.setAttribute("class", "pointed");
+    Object.entries({ x, y, width, height }).forEach(([name, value]) => mark.setAttribute(name, value));
+    path.parentNode.append(mark);
+    tip.textContent = path.dataset.tips.split("|")[index];
+    const left = Math.min(event.clientX + 14, document.documentElement.clientWidth - tip.offsetWidth - 8);
+    tip.style.left = `${Math.max(left, 8)}px`;
+    tip.style.top = `${event.clientY + 20 + tip.offsetHeight > innerHeight ? event.clientY - tip.offsetHeight - 12 : event.clientY + 20}px`;
+  };
+
   if (section) {
+    section.addEventListener("pointermove", pointed);
+    section.addEventListener("click", pointed);
+    section.addEventListener("pointerleave", pointed);
     section.addEventListener("click", (event) => {
       const link = event.target.closest("[data-jump]");
       if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;

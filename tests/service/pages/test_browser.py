@@ -291,6 +291,25 @@ def test_the_timeline_is_zoomed_with_mouse_and_keyboard(
     expect(reader.page.locator("#timeline .critical")).to_have_count(0)
 
 
+FIRST_FORWARD = """() => {
+  const path = document.querySelector("#timeline path.forward");
+  const [x, y, width, height] = path.getAttribute("d").match(/-?[\\d.]+/g).map(Number);
+  const at = new DOMPoint(x + width / 2, y + height / 2).matrixTransform(path.getScreenCTM());
+  return [at.x, at.y];
+}"""
+
+
+def test_a_pass_that_is_pointed_at_says_what_it_is(reader: Watched, plan_ids: list[str]) -> None:
+    reader.go(f"/plans/{plan_ids[0]}#timeline")
+    tip = reader.page.locator(".tip")
+    expect(tip).to_be_hidden()
+    reader.page.mouse.move(*reader.page.evaluate(FIRST_FORWARD))
+    expect(tip).to_have_text(re.compile(r"^forward · micro-batch 0 · stage 0 · .* ms, from 0"))
+    expect(reader.page.locator("#timeline .pointed")).to_have_count(1)
+    reader.page.mouse.move(5, 5)
+    expect(tip).to_be_hidden()
+
+
 def test_memory_follows_the_chosen_stage(reader: Watched, plan_ids: list[str]) -> None:
     reader.go(f"/plans/{plan_ids[0]}")
     reader.page.get_by_label("Stage", exact=True).select_option("1")

@@ -116,6 +116,21 @@ def test_any_window_is_brought_into_the_iteration(start: float | None, end: floa
     draw("timeline", SMALL, View(start, end))
 
 
+def test_tips_go_with_the_page_as_one_attribute_and_with_a_file_as_elements() -> None:
+    drawn = draw("timeline", SMALL, View())
+    page, file = (
+        ElementTree.fromstring(text) for text in (drawn.inline(scripted=True), drawn.standalone())
+    )
+    told = [tip for path in page.iter("path") for tip in (path.get("data-tips") or "|").split("|")]
+    titles = [title.text for title in file.iter(f"{SVG}title")]
+    assert sorted(filter(None, told)) == sorted(titles)
+    assert len(titles) == len(SMALL.replay.bars)
+    assert len(list(page.iter())) < len(list(file.iter())) / 2
+    for path in page.iter("path"):
+        if tips := path.get("data-tips"):
+            assert path.get("d", "").count("M") == len(tips.split("|"))
+
+
 def test_bars_of_memory_add_up_to_the_peak() -> None:
     root = ElementTree.fromstring(draw("memory", SMALL, View()).standalone())
     tips = [title.text or "" for title in root.iter(f"{SVG}title")]
