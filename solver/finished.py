@@ -193,8 +193,6 @@ def _prices(asked: Question, found: Found) -> list[answers.Price]:
     free = recompute.policy is Policy.OPTIMAL and recompute.choice_per is ChoicePer.BLOCK
     if not free or not _is_quick(found) or found.costs.devices:
         return []
-    if found.schedule.splits_backward:  # restricted menus know no late gradients of weights
-        return []
     overlap = recompute.overlap or Overlap.OFF
     return prices(
         _on_device(asked, found),
@@ -216,7 +214,9 @@ def _is_quick(found: Found) -> bool:
         return False  # they are splits over so many stages
     blocks, stages = len(found.costs.sequence), found.schedule.stages
     passes = stages * found.schedule.micro_batches
-    return found.schedule.virtual_stages == 1 and blocks * stages <= 8_192 and passes <= 65_536
+    if found.schedule.virtual_stages > 1:  # chunks that share a device take a hundred times as long
+        return blocks * stages <= 64 and passes <= 256
+    return blocks * stages <= 8_192 and passes <= 65_536
 
 
 def no_plan(request: PlanRequest, outcome: Outcome, seconds: float) -> answers.Plan:

@@ -105,7 +105,9 @@ def _restrictions(
         found += [_Restricted(_ONLY[one], _hiding(costs, layout, one)) for one in kinds]
     if overlap is not Overlap.OFF:
         found.append(_Restricted("recompute on demand", policy_regimes(costs, Recompute())))
-    if combinations(best_frontiers(costs)) <= MOST_COMBINATIONS:
+    # Stages that share a device, or make gradients of weights apart, have no menu of alike choices.
+    alone = layout.virtual_stages == 1 and layout.schedule not in ("zb-h1", "zb-v", "chimera")
+    if alone and combinations(best_frontiers(costs)) <= MOST_COMBINATIONS:
         per_stage = policy_regimes(costs, Recompute(choice_per=ChoicePer.STAGE))
         found.append(_Restricted("one choice per kind and stage", per_stage))
     if model_choices(costs) <= MOST_REGIMES:

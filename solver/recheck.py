@@ -9,8 +9,11 @@ takes at least each of
     before + n (F + B),    before + after + k F + n B,    before + after + n F + k B,
     before + 2 after + k (F + B)  (only if n > q)
 
-and under GPipe before + after + n (F + B) (``docs/mathematics.md``, Own-paths). The least recompute
-of a run comes from the menus, which tests hold against enumeration.
+and under GPipe before + after + n (F + B) (``docs/mathematics.md``, Own-paths). ZB-H1 has the paths
+of 1F1B with the gradients of weights W that stand on them, n - 1 - c before the last backward of
+stage c and n - q - c before its last forward, and the first stage's last one at the end; and two
+that come down to stage c by forwards and end there with its last W. The least recompute of a run
+comes from the menus, which tests hold against enumeration.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ import numpy as np
 from solver.baselines.methods import METHODS, Method
 from solver.costs.pipeline import PipelineCosts
 from solver.errors import BadRequest, SolverFailed
+from solver.partition.deferring_menu import menu_by_stage
 from solver.partition.outcome import Partition
 from solver.partition.policy_menu import policy_menu
 from solver.plan import Plan, Status
@@ -146,11 +150,14 @@ def _bound(plan: Plan, asked: Question, costs: PipelineCosts) -> Claim:
     if recompute.policy in METHODS:
         return _by_method(METHODS[recompute.policy], plan, asked, costs)
     claim = f"no plan of this layout takes less than {lower:.6g} s"
-    simple = layout.virtual_stages == 1 and layout.schedule in ("1f1b", "gpipe")
+    simple = layout.virtual_stages == 1 and layout.schedule in ("1f1b", "gpipe", "zb-h1")
     free = recompute.choice_per is not ChoicePer.MODEL
     on_demand = recompute.overlap in (None, Overlap.OFF) and plan.restriction is None
     if not (simple and free and on_demand) or _runs(costs, layout.pipeline_parallel) > MOST_RUNS:
-        how = "only 1F1B and GPipe with one stage per device, recomputing on demand, are re-proved"
+        how = (
+            "only 1F1B, GPipe and ZB-H1 with one stage per device, recomputing on demand, are "
+            "re-proved"
+        )
         return Claim(claim, Verdict.NOT_CHECKED, how)
     limit = (lower - costs.fixed_seconds) * (1 - ROUNDING)
     left = 0
@@ -204,10 +211,14 @@ def _runs(costs: PipelineCosts, stages: int) -> int:
 
 @dataclass
 class _Run:
-    """A run of blocks on a stage: per micro-batch seconds, and once per iteration."""
+    """A run of blocks on a stage: per micro-batch seconds, and once per iteration.
+
+    ``weight``: its gradients of weights where they are apart from ``backward``.
+    """
 
     forward: float
     backward: float
+    weight: float
     before_first: float
     after_last: float
     step: float
@@ -223,6 +234,7 @@ class _Standing:
         self._n, self._schedule = costs.micro_batches, schedule
         self._menu = policy_menu(costs, asked.request.recompute)
         self._order = make_schedule(schedule, stages, costs.micro_batches)
+        self._late = self._order.splits_backward
         self._left: dict[tuple[int, int, int], _Run] = dict(self._all_runs())
 
     def any(self) -> bool:
@@ -236,12 +248,13 @@ class _Standing:
         for stage in range(self._stages):
             own = self._costs.at(stage)
             for start in range(stage, length - (self._stages - stage) + 1):
-                forward = backward = gather = reduction = step = 0.0
+                forward = backward = weight = gather = reduction = step = 0.0
                 layers = 0
                 for stop in range(start + 1, length - (self._stages - 1 - stage) + 1):
                     block = own.blocks[own.sequence[stop - 1]]
                     forward += block.forward_seconds
                     backward += block.backward_seconds
+                    weight += block.weight_seconds if self._late else 0.0
                     gather += block.gather_seconds
                     reduction += block.gradient_seconds
                     step += block.optimizer_seconds
@@ -252,7 +265,8 @@ class _Standing:
                         (stage, start, stop),
                         _Run(
                             forward,
-                            backward,
+                            max(backward - weight, 0.0),
+                            weight,
                             max(gather - own.gather_overlap * forward, 0.0),
                             max(reduction - own.gradient_overlap * backward, 0.0),
                             step,
@@ -262,13 +276,17 @@ class _Standing:
     def strike_out(self) -> None:
         """First without recompute, then with the least that each run's memory asks for."""
         self._repeat()
+        asked = [
+            menu_by_stage(self._costs.at(stage), self._menu.at(stage), self._order)
+            for stage in range(self._stages)
+        ]
         for at in list(self._left):
             stage, start, stop = at
-            own = self._costs.at(stage)
+            own, (menu, places) = self._costs.at(stage), asked[stage]
             kinds = own.sequence[start:stop]
             counts = tuple(kinds.count(kind) for kind in range(len(own.blocks)))
             states = sum(own.blocks[kind].states.total for kind in kinds)
-            mix = self._menu.at(stage).cheapest(counts, states, self._order.in_flight(stage))
+            mix = menu.cheapest(counts, states, int(places[stage]))
             if mix is None:
                 del self._left[at]
             else:
@@ -277,11 +295,12 @@ class _Standing:
 
     def _repeat(self) -> None:
         while True:
-            before, after = self._before(), self._after()
+            before, after, down = self._before(), self._after(), self._down()
             slow = [
                 at
                 for at, run in self._left.items()
-                if self._least(at, run, before, after) >= self._limit
+                if max(self._least(at, run, before, after), self._ending(at, run, after, down))
+                >= self._limit
             ]
             if not slow:
                 return
@@ -289,13 +308,23 @@ class _Standing:
                 del self._left[at]
 
     def _before(self) -> dict[tuple[int, int], float]:
-        """Least F + B of the stages before one that starts there."""
+        """Least F + B of the stages before one that starts there, and the first stage's last W."""
         least = {(0, 0): 0.0}
         for (stage, start, stop), run in sorted(self._left.items()):
             if (stage, start) in least:
                 total = least[stage, start] + run.forward + run.backward
+                total += run.weight if stage == 0 else 0.0
                 at = (stage + 1, stop)
                 least[at] = min(least.get(at, math.inf), total)
+        return least
+
+    def _down(self) -> dict[tuple[int, int], float]:
+        """Least F of the stages before one that starts there."""
+        least = {(0, 0): 0.0}
+        for (stage, start, stop), run in sorted(self._left.items()):
+            if (stage, start) in least:
+                at = (stage + 1, stop)
+                least[at] = min(least.get(at, math.inf), least[stage, start] + run.forward)
         return least
 
     def _after(self) -> dict[tuple[int, int], float]:
@@ -327,14 +356,35 @@ class _Standing:
             return ahead + behind + n * whole + run.step
         q = min(p - stage, n)
         k = n - q + 1
+        last = max(n - 1 - stage, 0) * run.weight  # W before its last backward
+        between = max(n - q - stage, 0) * run.weight  # W before its last forward
+        ahead += run.weight if stage == 0 else 0.0
         paths = [
-            ahead + n * whole,
-            ahead + behind + k * run.forward + n * run.backward,
-            ahead + behind + n * run.forward + k * run.backward,
+            ahead + n * whole + last,
+            ahead + behind + k * run.forward + n * run.backward + last,
+            ahead + behind + n * run.forward + k * run.backward + between,
         ]
         if n > q:
-            paths.append(ahead + 2 * behind + k * whole)
+            paths.append(ahead + 2 * behind + k * whole + between)
         return max(paths) + run.step
+
+    def _ending(
+        self,
+        at: tuple[int, int, int],
+        run: _Run,
+        after: Mapping[tuple[int, int], float],
+        down: Mapping[tuple[int, int], float],
+    ) -> float:
+        """A bound by paths that end with the run's last gradient of weights, where there are."""
+        stage, start, stop = at
+        if not self._late or (stage, start) not in down or (stage + 1, stop) not in after:
+            return 0.0
+        n, p, send = self._n, self._stages, self._costs.send_seconds
+        k = n - min(p - stage, n) + 1
+        ahead = down[stage, start] + stage * send + run.after_last + run.step
+        behind = after[stage + 1, stop] + 2 * (p - 1 - stage) * send
+        late = run.backward + run.weight
+        return ahead + max(n * (run.forward + late), behind + k * run.forward + n * late)
 
     def plans(self) -> int:
         """How many plans the runs left make."""
@@ -353,6 +403,7 @@ class _Standing:
             times = StageTimes.of(
                 forward=np.array([run.forward for run in runs]),
                 backward=np.array([run.backward for run in runs]),
+                weight=[run.weight for run in runs] if self._late else None,
                 send=self._costs.send_seconds,
                 before_first=[run.before_first for run in runs],
                 after_last=[run.after_last for run in runs],

@@ -96,6 +96,8 @@ def _profile_block(block: Block) -> dict[str, Any]:
                 "output_bytes": op.output_bytes,
                 "backward_reads": list(op.backward_reads),
                 "kind": op.kind.value,
+                "weight_seconds": op.weight_seconds,
+                "weight_held_bytes": op.weight_held_bytes,
             }
             for op in block.ops
         ],

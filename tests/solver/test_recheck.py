@@ -26,10 +26,11 @@ def verdicts(found: Plan) -> list[Verdict]:
     return [claim.verdict for claim in recheck(found)]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(42))
 def test_plans_of_random_profiles_hold(seed: int) -> None:
-    stages = 2 + seed % 3
-    document = profile_request(random_costs(seed, stages), ("1f1b", "gpipe")[seed % 2], stages)
+    stages, name = 2 + seed // 3 % 3, ("1f1b", "gpipe", "zb-h1")[seed % 3]
+    costs = random_costs(seed, stages, late_weights=name == "zb-h1")
+    document = profile_request(costs, name, stages)
     found = plan(PlanRequest.model_validate(document))
     if found.status != "succeeded":
         with pytest.raises(BadRequest):
@@ -59,6 +60,15 @@ def test_a_bound_above_the_optimum_is_found_out() -> None:
         Verdict.HOLDS,
         Verdict.FALSE,
     ]
+
+
+def test_a_bound_above_the_optimum_of_zb_h1_is_found_out() -> None:
+    costs = random_costs(5, 3, late_weights=True)
+    found = plan(PlanRequest.model_validate(profile_request(costs, "zb-h1", 3)))
+    assert found.iteration_seconds is not None
+    more = found.iteration_seconds * 1.01
+    lied = changed(found, iteration_seconds=more, lower_bound_seconds=more)
+    assert verdicts(lied)[BOUND] is Verdict.FALSE
 
 
 def test_a_gap_that_the_figures_do_not_give_is_found_out() -> None:

@@ -58,3 +58,19 @@ def test_what_waits_is_part_of_the_answer() -> None:
 def test_an_even_split_under_zb_h1_is_evaluated(policy: str) -> None:
     found = evaluate(request("zb-h1", recompute={"policy": policy}))
     assert [sum(count for _, count in stage.blocks) for stage in found.stages] == [3, 3]
+
+
+@pytest.mark.parametrize("schedule", ["zb-h1", "zb-v"])
+def test_restrictions_are_priced_as_they_are_planned(schedule: str) -> None:
+    explanation = plan(request(schedule)).explanation
+    assert explanation is not None
+    per_model, block, uniform = explanation.prices
+    for price, recompute in (
+        (per_model, {"policy": "optimal", "choice_per": "model"}),
+        (block, {"policy": "block", "num_layers": block.num_layers}),
+        (uniform, {"policy": "uniform", "num_layers": uniform.num_layers}),
+    ):
+        assert (
+            price.iteration_seconds
+            == plan(request(schedule, recompute=recompute)).iteration_seconds
+        )
