@@ -15,6 +15,8 @@ from benchmarks.published import Published
 from solver.assess import assess
 from solver.cluster.cluster import cluster_from_request
 from solver.costs.model import pipeline_costs
+from solver.costs.pipeline import PipelineCosts
+from solver.costs.reserve import update_bytes
 from solver.partition.policy_menu import policy_menu
 from solver.partition.stages import AMPLE_BYTES, stages_at
 from solver.question import given_cuts, only_layout, question
@@ -26,11 +28,15 @@ from solver.workload.implementation import DEFAULT_IMPLEMENTATION, Implementatio
 
 @dataclass(frozen=True)
 class Reading:
-    """How a source's framework runs its layers, and what its records should have said."""
+    """How a source's framework runs its layers, and what its records should have said.
+
+    ``steps_on_copies``: its optimizer works on copies and lists as under FSDP, whatever is sharded.
+    """
 
     words: str
     implementation: Implementation = DEFAULT_IMPLEMENTATION
     corrected: Callable[[PlanRequest], PlanRequest] = lambda request: request
+    steps_on_copies: bool = False
 
 
 def _sharded(request: PlanRequest) -> PlanRequest:
@@ -40,6 +46,12 @@ def _sharded(request: PlanRequest) -> PlanRequest:
 
 
 READINGS = {
+    "InternLM/InternEvo": Reading(
+        "an optimizer's step that works on fp32 copies of gradients and lists of its own where its "
+        "own sharded optimizer runs, too (internlm/solver/optimizer/hybrid_zero_optim.py), as its "
+        "runs under FSDP are",
+        steps_on_copies=True,
+    ),
     "huggingface/nanotron": Reading(
         "eager kernels, and column-parallel layers that keep the rows they gathered "
         "(nanotron/parallel/tensor_parallel/functional.py, without tp_recompute_allgather)",
@@ -70,6 +82,8 @@ def memory_gb(run: Published, reading: Reading) -> float:
         implementation=reading.implementation,
     )
     costs = replace(costs, capacity_bytes=AMPLE_BYTES)
+    if reading.steps_on_copies:
+        costs = _stepping_on_copies(costs)
     schedule = make_schedule(
         layout.schedule,
         layout.pipeline_parallel,
@@ -81,6 +95,16 @@ def memory_gb(run: Published, reading: Reading) -> float:
     stages = stages_at(costs, policy_menu(costs, request.recompute), schedule, cuts)
     assert stages is not None, "everything fits an ample memory"
     return assess(costs, schedule, stages).peak_bytes / 1e9
+
+
+def _stepping_on_copies(costs: PipelineCosts) -> PipelineCosts:
+    """The optimizer's step as ``calibration/memory.json`` knows it of FSDP, on 16-bit weights."""
+    one = update_bytes("sharded", copies=True, adam=True)
+    blocks = tuple(
+        block if block.update_bytes else replace(block, update_bytes=one * block.states.weights / 2)
+        for block in costs.blocks
+    )
+    return replace(costs, blocks=blocks)
 
 
 def error(runs: list[Published], reading: Reading) -> float:

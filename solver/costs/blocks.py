@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from solver.cluster.collectives import all_reduce
 from solver.costs.attention import attention_branch, attention_half
 from solver.costs.drafts import Draft
-from solver.costs.exchange_overlap import compute_seconds, with_exchange_hidden
+from solver.costs.exchange_overlap import (
+    compute_seconds,
+    held_meanwhile,
+    with_exchange_hidden,
+)
 from solver.costs.feed_forward import feed_forward_branch, feed_forward_half
 from solver.costs.graph import ELEMENT, Graph
 from solver.costs.machine import Machine
@@ -264,6 +268,8 @@ class Builder:
         ops = with_weight_gradients(ops, x_bytes)
         if working is None:
             working = largest_gradients(ops) + self.boundary_bytes()
+        if self.implementation.overlapped_experts:
+            working += held_meanwhile(ops, x_bytes)
         return Draft(
             name=name,
             ops=ops,

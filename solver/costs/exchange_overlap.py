@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from solver.costs.pipeline import Account, Block, Op, OpKind
+from solver.costs.pipeline import Account, Op, OpKind
 from solver.layouts.layout import Layout
 from solver.request import Training
 
@@ -61,17 +61,14 @@ def _seconds(ops: Iterable[Op]) -> float:
     return sum(op.forward_seconds + op.backward_seconds for op in ops)
 
 
-def held_meanwhile(blocks: Iterable[Block]) -> float:
-    """Bytes that running side by side holds beside what the schedule counts: one layer at most.
+def held_meanwhile(ops: Iterable[Op], input_bytes: float) -> float:
+    """Bytes that a block running side by side holds beside what the schedule counts: once its own.
 
     One micro-batch more is sent ahead before steady state (Megatron-LM,
     core/pipeline_parallel/schedules.py, get_pp_rank_microbatches), in place of the forward that
     otherwise precedes each backward; while the two run, the forward is a layer ahead of what the
     backward has freed.
     """
-    largest = 0.0
-    for block in blocks:
-        read = {name for op in block.ops for name in op.backward_reads} - {"x"}
-        kept = sum(op.output_bytes for op in block.ops if op.name in read)
-        largest = max(largest, block.input_bytes + kept)
-    return largest
+    laid = tuple(ops)
+    read = {name for op in laid for name in op.backward_reads} - {"x"}
+    return input_bytes + sum(op.output_bytes for op in laid if op.name in read)

@@ -17,7 +17,7 @@ from solver.cluster.collectives import Links, all_gather, all_reduce
 from solver.costs.blocks import Builder
 from solver.costs.calibration import Calibration, Efficiencies, calibration, software_of
 from solver.costs.drafts import Completion, Draft
-from solver.costs.exchange_overlap import exchange_overlaps, held_meanwhile
+from solver.costs.exchange_overlap import exchange_overlaps
 from solver.costs.machine import Machine
 from solver.costs.pipeline import Host, Overlapping, PipelineCosts, Work
 from solver.costs.reserve import reserved_bytes
@@ -90,15 +90,13 @@ def pipeline_costs(
         granularity,
         implementation,
     )
-    blocks = tuple(map(completion.block, drafts))
-    reserve = _reserve(architecture, training, layout, software)
     return PipelineCosts(
-        blocks=blocks,
+        blocks=tuple(map(completion.block, drafts)),
         sequence=sequence,
         micro_batches=layout.micro_batches(training.global_batch_size or 1),
         capacity_bytes=cluster.memory_bytes,
         send_seconds=send_seconds,
-        reserved_bytes=reserve + (held_meanwhile(blocks) if side_by_side else 0.0),
+        reserved_bytes=_reserve(architecture, training, layout, software),
         gradient_overlap=_overlap(generation.gradient_overlap, training),
         gather_overlap=_overlap(generation.gather_overlap, training),
         fixed_seconds=generation.iteration_seconds

@@ -98,7 +98,8 @@ def test_halves_hide_what_the_layer_hides() -> None:
 def test_overlapping_is_faster_and_takes_memory() -> None:
     plain, beside = evaluate(asked(False)), evaluate(asked(True))
     assert beside.iteration_seconds < 0.95 * plain.iteration_seconds
-    layer = held_meanwhile(costs_of(asked(False)).blocks)
+    block = costs_of(asked(False)).blocks[1]
+    layer = held_meanwhile(block.ops, block.input_bytes)
     assert beside.peak_memory_bytes > plain.peak_memory_bytes + layer
 
 
@@ -156,3 +157,11 @@ def test_work_without_end_takes_no_op_for_longer() -> None:
         for op, least in zip(block.ops, bound.ops, strict=True):
             assert least.forward_seconds <= op.forward_seconds * (1 + 1e-9)
             assert least.backward_seconds <= op.backward_seconds * (1 + 1e-9)
+
+
+def test_what_an_overlap_holds_grows_with_the_micro_batch() -> None:
+    """Bounds of all micro-batches are made of the costs of a large one (``search/rough.py``)."""
+    large = {**REQUEST["layout"], "micro_batch_size": 4}
+    one, four = costs_of(asked(True)), costs_of(asked(True, layout=large))
+    assert four.reserved_bytes == one.reserved_bytes
+    assert four.blocks[1].working_bytes == pytest.approx(4 * one.blocks[1].working_bytes, rel=0.01)
