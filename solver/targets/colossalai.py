@@ -20,6 +20,7 @@ from solver.costs.pipeline import PipelineCosts
 from solver.layouts.layout import Layout
 from solver.partition.regime import Regime, Split
 from solver.plan import Export
+from solver.request import RankOrder
 from solver.schedules import SCHEDULES
 from solver.targets.layers import admits_layers, layer_kinds
 from solver.targets.planned import Planned, context_word, first_whole_layers, layers_of
@@ -38,6 +39,7 @@ class ColossalAI(Target):
     version = "0.5.0, 4f9953be"
     virtual_stages = True
     zero_stages = (0, 1, 2)
+    rank_orders = tuple(order.value for order in RankOrder)
     context_methods = ("ring", "all-to-all")
 
     def refusal(self, layout: Layout) -> Refusal | None:
@@ -102,9 +104,11 @@ class ColossalAI(Target):
         if layout.expert_parallel > 1:
             plugin = "MoeHybridParallelPlugin"
             lines.insert(0, f"    ep_size={layout.expert_parallel},")
-            remarks.known.append(
-                "The MoE plugin numbers replicas outermost: a stage is not on consecutive ranks."
-            )
+            if layout.rank_order != RankOrder.PIPELINE_INSIDE:
+                remarks.known.append(
+                    "The MoE plugin numbers replicas outermost: a stage is not on consecutive "
+                    "ranks."
+                )
         imported = _CHECKPOINTS if any(counts) else ""
         text = _TEMPLATE.format(
             version=self.version, plugin=plugin, imported=imported, arguments="\n".join(lines)
@@ -131,14 +135,17 @@ def even_layers(layers: int, stages: int) -> list[int]:
 
 
 def _pipeline(planned: Planned, remarks: Remarks) -> dict[str, object]:
-    """Its split and schedule; neighbouring ranks hold one stage, as jobs are placed here."""
+    """Its split and schedule; neighbouring ranks hold one stage, or where the plan says so one
+    pipeline, as it has them by default.
+    """
     layout = planned.layout
     layers = [layers_of(stage) for stage in planned.stages]
     if layout.schedule != "1f1b":
         title = SCHEDULES[layout.schedule].title
         remarks.lost.append(f"ColossalAI has no {title} schedule; it would run 1F1B.")
     found: dict[str, object] = {}
-    if layout.data_parallel > 1 and layout.expert_parallel == 1:
+    inside = layout.rank_order == RankOrder.PIPELINE_INSIDE
+    if layout.data_parallel > 1 and layout.expert_parallel == 1 and not inside:
         found["dp_outside"] = False
     if layout.virtual_stages == 1:
         return found | {"pp_style": "1f1b", "num_layers_per_stage": layers}

@@ -117,6 +117,7 @@ def test_a_plan_for_a_framework_considers_each_rank_order_that_might_be_better()
     for layout in planned_for("megatron-lm"):
         if layout.rank_order == RankOrder.PIPELINE_INSIDE:
             assert layout.pipeline_parallel * layout.tensor_parallel <= 8
+    assert {layout.rank_order for layout in planned_for("colossalai")} == orders
     assert {layout.rank_order for layout in planned_for("torchtitan")} == {"tp-cp-ep-dp-pp"}
     fixed = planned_for("megatron-lm", rank_order="tp-cp-ep-dp-pp")
     assert fixed == {

@@ -221,11 +221,15 @@ def test_frameworks_exchange_split_sequences_as_planned_or_say_that_they_do_not(
 def test_ranks_of_pipelines_that_stand_together_are_told_so() -> None:
     found = made("megatron-lm")
     assert found.layout is not None
-    inside = found.layout.model_copy(update={"rank_order": "tp-cp-ep-pp-dp"})
+    several = found.layout.model_copy(update={"data_parallel": 2})
+    found = found.model_copy(update={"layout": several})
+    inside = several.model_copy(update={"rank_order": "tp-cp-ep-pp-dp"})
     changed = found.model_copy(update={"layout": inside})
     words = placement(planned(changed, "megatron-lm"), 2, 2)
     assert "consecutive ranks hold a pipeline" in words
     assert "dist:" in written(changed, "megatron-bridge").text
+    assert "dp_outside=False" in written(found, "colossalai").text
+    assert "dp_outside" not in written(changed, "colossalai").text
 
 
 def test_what_a_configuration_does_instead_of_the_plan_is_said() -> None:
