@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -21,6 +22,41 @@ from solver.verify import verify
 from tests.solver import exhaustive
 from tests.solver.random_costs import random_costs
 from tests.solver.requests import profile_request, small
+
+BETTER = (
+    7,
+    40,
+    44,
+    48,
+    58,
+    75,
+    91,
+    92,
+    93,
+    96,
+    98,
+    114,
+    125,
+    142,
+    160,
+    163,
+    194,
+    207,
+    209,
+    216,
+    227,
+    235,
+    242,
+    246,
+    254,
+    259,
+    268,
+    271,
+    273,
+    306,
+)
+SEEDS = (*range(7), *BETTER)
+"""Random requests, and those of them that are better off with host memory."""
 
 LAYER: dict[str, Any] = {
     "state_bytes": 4.0,
@@ -67,10 +103,20 @@ def random_request(seed: int) -> tuple[PipelineCosts, str, int, PlanRequest]:
     return costs, schedule, stages, PlanRequest.model_validate(document)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@cache
+def optima(seed: int) -> tuple[float, float]:
+    """By enumeration: the least makespan with host memory, and without."""
+    costs, schedule, stages, _ = random_request(seed)
+    return (
+        exhaustive.offloading_optimum(costs, schedule, stages),
+        exhaustive.optimum(costs, schedule, stages),
+    )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_plan_is_the_best_with_and_without_host_memory(seed: int) -> None:
-    costs, schedule, stages, request = random_request(seed)
-    expected = exhaustive.offloading_optimum(costs, schedule, stages)
+    _, _, _, request = random_request(seed)
+    expected, _ = optima(seed)
     found = plan(request)
     if found.status is Status.INFEASIBLE:
         assert math.isinf(expected)
@@ -80,16 +126,11 @@ def test_the_plan_is_the_best_with_and_without_host_memory(seed: int) -> None:
     assert found.lower_bound_seconds <= expected * (1 + 1e-9)
 
 
-def test_some_of_them_fit_or_are_faster_only_so() -> None:
-    better = 0
-    for seed in range(60):
-        costs, schedule, stages, _ = random_request(seed)
-        plain = exhaustive.optimum(costs, schedule, stages)
-        better += exhaustive.offloading_optimum(costs, schedule, stages) < plain
-    assert better >= 5
+def test_many_of_them_fit_or_are_faster_only_so() -> None:
+    assert all(there < here for there, here in map(optima, BETTER))
 
 
-@pytest.mark.parametrize("memory", [24.0, 36.0, 45.0, 50.0, 60.0])
+@pytest.mark.parametrize("memory", [36.0, 45.0, 50.0])
 def test_it_is_never_slower_than_without_and_no_faster_than_free_memory(memory: float) -> None:
     off, on = plan(asked("off", memory)), plan(asked("on", memory))
     free = plan(asked("on", 1e9))

@@ -12,7 +12,7 @@ from solver.recompute.choice import offloading
 from tests.solver.exhaustive import block_choices
 from tests.solver.recompute.samples import random_blocks
 
-BLOCKS = random_blocks(60, most_ops=6)
+BLOCKS = random_blocks(30, most_ops=6)
 SHARES = (0.0, 0.3, 0.7, 1.1)
 ROUNDING = 1e-9
 

@@ -21,7 +21,7 @@ from solver.schedules import make_schedule
 from solver.search.regimes import layers_admitted, offload_costs
 from tests.solver.search.test_spaces import small_space
 
-SPACES = (6, 7, 8, 9, 13, 14, 21, 23, 24, 25, 26, 28, 29, 32, 37, 39, 45, 46)
+SPACES = (6, 7, 8, 9, 21, 23, 24, 25, 28, 39, 46)
 """Those in which memory matters."""
 
 
@@ -94,4 +94,4 @@ def test_some_layouts_fit_only_with_their_hosts_and_some_plans_are_faster() -> N
         here, there = (min(times) for times in zip(*found.values(), strict=True))
         faster += there < here * (1 - 1e-6)
     assert fits >= 1
-    assert faster >= 5
+    assert faster >= 4
