@@ -11,12 +11,14 @@ from solver.request import Job
 from solver.strict import Name, Strict
 
 NodeName = Annotated[str, Field(min_length=1, max_length=253)]
+HostName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s,]+$")]
+"""Of a node; node lists and rank files have no way to write spaces or commas."""
 
 
 class FreeNode(Strict):
     """A node that the job may be given, and where it is plugged in."""
 
-    name: NodeName = Field(description="As the scheduler calls it.")
+    name: HostName = Field(description="As the scheduler calls it, without spaces and commas.")
     leaf: NodeName = Field(default="leaf", description="The switch it is plugged into.")
     spine: NodeName | None = Field(default=None, description="The switch above that.")
     domain: NodeName | None = Field(

@@ -118,8 +118,16 @@ def _check_names(request: PlacementRequest) -> None:
     names = Counter(node.name for node in request.nodes)
     twice = next((name for name, count in names.items() if count > 1), None)
     if twice is not None:
-        raise BadRequest(f"The node {twice!r} is given twice.", field="nodes")
+        raise BadRequest(
+            f"The node {twice!r} is given twice.", field="nodes", hint="Name each node once."
+        )
     for number, candidate in enumerate(request.candidates):
+        if len(set(candidate)) < len(candidate):
+            raise BadRequest(
+                "The set names a node twice.",
+                field=f"candidates[{number}]",
+                hint="Name each node once.",
+            )
         unknown = next((name for name in candidate if name not in names), None)
         if unknown is not None:
             raise BadRequest(

@@ -55,7 +55,8 @@ class TransitionRequest(Strict):
     before: PlanOnNodes = Field(description="What runs, or ran until some nodes failed.")
     after: PlanOnNodes = Field(description="What is to run; its nodes are put in the best order.")
     lost: list[NodeName] = Field(
-        default_factory=list, description="Nodes whose state is gone, though they may be named."
+        default_factory=list,
+        description="Nodes of `before` whose state is gone, though they may be named in `after`.",
     )
     restart_seconds: Seconds = Field(
         default=RESTART_SECONDS, description="Detecting, rendezvous and starting again."
@@ -73,6 +74,9 @@ class TransitionRequest(Strict):
             nodes = getattr(self, name).nodes
             if len(set(nodes)) < len(nodes):
                 raise ValueError(f"a node of `{name}` is named twice")
+        unknown = next((node for node in self.lost if node not in self.before.nodes), None)
+        if unknown is not None:
+            raise ValueError(f"the lost node {unknown!r} is none of `before`")
         return self
 
 

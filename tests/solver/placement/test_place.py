@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from solver.errors import BadRequest
 from solver.placement.crossing import crossing_bytes, patterns
 from solver.placement.decide import decided
-from solver.placement.documents import PlacementAnswer, PlacementRequest
+from solver.placement.documents import FreeNode, PlacementAnswer, PlacementRequest
 from solver.placement.filling import fillings
 from solver.placement.grid import Grid
 from solver.placement.least import least_costs, least_crossing, least_of_leafs
@@ -257,6 +258,14 @@ def test_an_open_layout_and_unknown_nodes_are_refused() -> None:
         place(asked(["a"] * 8, {}))
     with pytest.raises(BadRequest, match="not among the free nodes"):
         place(asked(["a"] * 8, three(8, 4, 2), candidates=[["x"]]))
+
+
+def test_nodes_named_twice_or_in_words_that_no_list_can_hold_are_refused() -> None:
+    with pytest.raises(BadRequest, match="names a node twice"):
+        place(asked(["a"] * 8, three(8, 4, 2), candidates=[["n000", "n000"]]))
+    for name in ("gpu 1", "gpu1,gpu2", "gpu1\nrank 0=other slot=0", "gpu1\n"):
+        with pytest.raises(ValidationError):
+            FreeNode(name=name)
 
 
 def test_words_of_schedulers_say_the_same_slice() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from solver.errors import BadRequest
 from solver.transitions.documents import TransitionRequest
@@ -177,3 +180,9 @@ def test_a_plan_beyond_all_measure_is_refused_at_once(fields: dict[str, int], fi
     with pytest.raises(BadRequest) as refusal:
         transition(asked(small | fields, small))
     assert refusal.value.field == field
+
+
+def test_a_lost_node_that_did_not_run_is_refused() -> None:
+    sample = json.loads(Path("service/samples/transition_request.json").read_text())
+    with pytest.raises(ValidationError, match="none of `before`"):
+        TransitionRequest.model_validate(sample | {"lost": ["nobody"]})
