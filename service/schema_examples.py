@@ -109,6 +109,13 @@ _TRADE_OFF = {
 }
 
 
+_OFFLOAD = {
+    "bytes_per_second": 5.0e10,
+    "host_memory_bytes": 2.5e11,
+    "host_peak_bytes": 3.1e10,
+    "staging_bytes": 1.2e9,
+    "block_bytes": {"layer": 6.0e8},
+}
 _LEAFS = {
     "device": "H100-SXM5-80GB",
     "nodes": 64,
@@ -144,6 +151,7 @@ def _documents() -> Iterator[tuple[type[BaseModel], Any]]:
     yield BatchRequest, example_batch()
     yield BatchDocument, _batch(plan)
     yield Evaluation, sample("evaluation")
+    yield Evaluation, {"offload": _OFFLOAD}
     yield Evaluation, {"calibration": {"name": "h100", "version": "ce2b30290d41", "runs": 142}}
     yield RunsToFit, sample("runs")
     yield CalibrationList, {"calibrations": [sample("calibration")]}
