@@ -37,7 +37,7 @@ def stages_table(
     table.add_column("stage", justify="right")
     table.add_column("blocks")
     offloads = any(entry.offloaded for stage in stages for entry in stage.recompute)
-    table.add_column("recomputed, offloaded" if offloads else "recomputed", ratio=1)
+    table.add_column("recomputed, offloaded" if offloads else "recomputed", ratio=1, min_width=10)
     table.add_column("forward\nms", justify="right")
     table.add_column("backward\nms", justify="right")
     if wide:

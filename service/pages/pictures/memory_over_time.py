@@ -24,6 +24,7 @@ def memory_over_time(
     number = _COLUMNS if width > NARROW else _FEW_COLUMNS
     moments, held, extra = _held(replay, stages, device, number)
     mine = [stage for stage in stages if stage.index == device]
+    name = "device" if replay.virtual_stages > 1 else "stage"
     memory = mine[0].memory
     states = memory.weights + memory.gradients + memory.optimizer
     reserve = memory.reserved + memory.staging
@@ -32,15 +33,15 @@ def memory_over_time(
     most = max(limit, base + float((held + extra).max(initial=0.0))) * 1.05
     bottom = _TOP + _HEIGHT
     drawing = Drawing(
-        f"Memory of stage {device} over the iteration",
+        f"Memory of {name} {device} over the iteration",
         f"At most {size(mine[0].peak_memory_bytes)} of {size(limit)}.",
         height=bottom + _BOTTOM,
         width=width,
         legend=[
-            ("reserved", held_aside),
+            *([("reserved", held_aside)] if reserve else []),
             ("states", "Weights, gradients, optimizer state"),
             ("activations", "Kept activations"),
-            ("rebuilt", "Recomputed tensors and temporaries"),
+            *([("rebuilt", "Recomputed tensors and temporaries")] if extra.any() else []),
             ("limit", "Limit"),
         ],
     )
@@ -84,7 +85,9 @@ def memory_over_time(
     )
     drawing.line(_LEFT, y(limit), width - _RIGHT, y(limit), "limit")
     drawing.text(width - _RIGHT, y(limit) - 5, f"limit {size(limit)}", "end small limit-text halo")
-    drawing.text(_LEFT, 12, f"Stage {device}, {duration(replay.makespan)}", "small muted")
+    drawing.text(
+        _LEFT, 12, f"{name.capitalize()} {device}, {duration(replay.makespan)}", "small muted"
+    )
     return drawing
 
 
