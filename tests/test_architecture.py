@@ -17,7 +17,7 @@ WEB_AND_DATABASE = ("fastapi", "starlette", "sqlalchemy", "alembic", "uvicorn", 
 
 # The rooms of the solver from the bottom up; a room imports only from its own and lower levels.
 LEVELS = (
-    {"errors", "strict", "calibrations", "request", "identity", "progress"},
+    {"errors", "strict", "calibrations", "request", "identity", "progress", "quiet"},
     {"workload", "cluster", "layouts", "schedules"},
     {"costs"},
     {"recompute"},

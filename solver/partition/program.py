@@ -30,6 +30,7 @@ from ortools.math_opt.python import mathopt
 
 from solver.errors import SolverFailed
 from solver.partition.candidates import Candidates, Cut
+from solver.quiet import quiet
 from solver.schedules import Path
 
 Values = Mapping[mathopt.Variable, float]
@@ -186,7 +187,8 @@ class PartitionModel:
             random_seed=0,
         )
         try:
-            result = mathopt.solve(self.model, mathopt.SolverType.HIGHS, params=parameters)
+            with quiet():
+                result = mathopt.solve(self.model, mathopt.SolverType.HIGHS, params=parameters)
         except Exception as failure:  # MathOpt wraps every solver error in odd types
             raise SolverFailed(f"HiGHS could not solve the partition program: {failure}") from None
         reason = result.termination.reason

@@ -35,6 +35,7 @@ from solver.partition.candidates import Cut
 from solver.partition.greedy import steps
 from solver.partition.menu import Floats, Index
 from solver.partition.program import UNITS
+from solver.quiet import quiet
 from solver.recompute.frontier import Frontier
 from solver.schedules import Path, Schedule, StageTimes, Work
 from solver.schedules.moments import moments
@@ -349,7 +350,8 @@ class RelaxedSplits:
                     time_limit=limit,
                     random_seed=0,
                 )
-                result = mathopt.solve(self._model, mathopt.SolverType.HIGHS, params=parameters)
+                with quiet():
+                    result = mathopt.solve(self._model, mathopt.SolverType.HIGHS, params=parameters)
             else:
                 if self._linear is None:
                     solver = mathopt.SolverType.GLOP

@@ -24,6 +24,7 @@ from ortools.math_opt.python import mathopt
 
 from solver.costs.pipeline import Block
 from solver.errors import SolverFailed
+from solver.quiet import quiet
 from solver.recompute.choice import Choice, choice_keeping, needed_tensors
 
 ROUNDING = 1e-9
@@ -102,7 +103,8 @@ class _Program:
         parameters = mathopt.SolveParameters(
             relative_gap_tolerance=0.0, absolute_gap_tolerance=0.0, random_seed=0
         )
-        result = mathopt.solve(self.model, mathopt.SolverType.HIGHS, params=parameters)
+        with quiet():
+            result = mathopt.solve(self.model, mathopt.SolverType.HIGHS, params=parameters)
         reason = result.termination.reason
         if reason == mathopt.TerminationReason.INFEASIBLE:
             return None
