@@ -68,6 +68,10 @@ class RelaxedSplit:
     shares: list[dict[int, list[float]]]
 
 
+class Unsolved:
+    """Time or nodes ran out before a relaxation had a solution: nothing is known of it."""
+
+
 class RelaxedSplits:
     """The program above.
 
@@ -335,11 +339,13 @@ class RelaxedSplits:
         for count in self._devices:
             count.integer = True
 
-    def solve(self, relative_gap: float, most_nodes: int, seconds: float) -> RelaxedSplit | None:
+    def solve(
+        self, relative_gap: float, most_nodes: int, seconds: float
+    ) -> RelaxedSplit | Unsolved | None:
         """The optimum, or a solution within a gap of it; None if the relaxation fits no memory.
 
         Raises:
-            SolverFailed: If the solver gives no solution.
+            SolverFailed: If the solver gives no solution, and not for want of time or nodes.
         """
         limit = timedelta(seconds=max(seconds, 0.1))
         try:
@@ -361,13 +367,15 @@ class RelaxedSplits:
             raise SolverFailed(f"The relaxation of splits could not be solved: {failure}") from None
         return self._solution(result)
 
-    def _solution(self, result: mathopt.SolveResult) -> RelaxedSplit | None:
+    def _solution(self, result: mathopt.SolveResult) -> RelaxedSplit | Unsolved | None:
         reason, bounds = result.termination.reason, result.termination.objective_bounds
         if reason in (
             mathopt.TerminationReason.INFEASIBLE,
             mathopt.TerminationReason.INFEASIBLE_OR_UNBOUNDED,
         ):
             return None
+        if reason is mathopt.TerminationReason.NO_SOLUTION_FOUND:
+            return Unsolved()
         if not result.has_primal_feasible_solution():
             raise SolverFailed(f"The relaxation of splits ended with {reason.value}.")
         values = result.variable_values()

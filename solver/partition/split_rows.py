@@ -18,7 +18,7 @@ import numpy as np
 
 from solver.partition.candidates import Cut
 from solver.partition.menu import Floats, Index
-from solver.partition.relaxed_splits import RelaxedSplit, RelaxedSplits
+from solver.partition.relaxed_splits import RelaxedSplit, RelaxedSplits, Unsolved
 from solver.schedules import (
     Path,
     Schedule,
@@ -115,6 +115,8 @@ class SplitRows:
             found = self._relaxed.solve(PRECISE, effort.most_nodes, left)
             if found is None:
                 return SplitsBound(math.inf, ())
+            if isinstance(found, Unsolved):
+                break
             bound = max(bound, found.bound)
             cuts.append(found.cuts)
             if bound >= target:
@@ -132,20 +134,25 @@ class SplitRows:
     def level(self, counts: Index, buffers: list[float], known: StageTimes) -> RelaxedSplit | None:
         """The best way to keep and recompute in one split, of blocks that may be divided.
 
+        None if that fits no memory, or time runs out first.
+
         Args:
             counts: Blocks of every kind per stage, shape (depth, kinds).
             buffers: Bytes that every stage rebuilds into.
             known: Times of a plan with these cuts (one candidate).
         """
         self._relaxed.hold(counts, buffers)
-        found = None
+        best = None
         for _ in range(LEVELLED):
             left = self._deadline - time.monotonic()
             found = self._relaxed.solve(PRECISE, 1, left) if left > 0 else None
-            if found is None or not self._add_critical(_between(known, found.times)):
+            if not isinstance(found, RelaxedSplit):
+                break
+            best = found
+            if not self._add_critical(_between(known, found.times)):
                 break
         self._relaxed.release()
-        return found
+        return best
 
     def _add_critical(self, times: StageTimes) -> int:
         """Add the critical path of every candidate; how many are new."""

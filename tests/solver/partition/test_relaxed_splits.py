@@ -14,7 +14,7 @@ from solver.costs.pipeline import PipelineCosts
 from solver.partition.outcome import Infeasible, Partition
 from solver.partition.policy_menu import policy_menu
 from solver.partition.problem import partition_problem
-from solver.partition.relaxed_splits import RelaxedSplits
+from solver.partition.relaxed_splits import RelaxedSplits, Unsolved
 from solver.partition.shared import SharedProblem
 from solver.partition.split_rows import Effort, SplitRows
 from solver.recompute import frontier
@@ -64,6 +64,28 @@ def test_the_relaxation_is_never_above_exhaustive_search(seed: int) -> None:
         assert math.isinf(expected)
     else:
         assert math.isinf(expected) or bound > 0.3 * expected
+
+
+def test_a_solve_that_ends_before_it_has_a_solution_keeps_the_bound_so_far() -> None:
+    ended = 0
+    for seed in range(12):
+        pipeline, costs = _random_case(seed)
+        schedule = make_schedule(
+            pipeline.schedule,
+            pipeline.devices,
+            costs.micro_batches,
+            pipeline.chunks,
+            pipeline.group,
+        )
+        relaxed = RelaxedSplits(costs, tuple(map(frontier, costs.blocks)), schedule, about=1.0)
+        rows = SplitRows(relaxed, schedule, [], time.monotonic() + 60)
+        even = StageTimes.of([1.0] * schedule.stages, [1.0] * schedule.stages, costs.send_seconds)
+        found = rows.bound(even, math.inf, Effort(divided=2, whole=2, most_nodes=0))
+        relaxed.with_whole_devices()
+        ended += isinstance(relaxed.solve(1e-3, 0, 5.0), Unsolved)
+        assert found.bound > 0
+        assert found.bound + costs.fixed_seconds <= optimum(costs, pipeline) * (1 + 1e-9)
+    assert ended
 
 
 @pytest.mark.parametrize(
