@@ -106,6 +106,7 @@ def finished_plan(
             found.schedule,
             evaluation.iteration_seconds,
             asked.request.recompute.overlap or Overlap.OFF,
+            request.solver.baselines,
         ),
         explanation=explain(
             found.costs,

@@ -504,6 +504,22 @@ class Granularity(StrEnum):
     HALF = "half"
 
 
+class BaselineName(StrEnum):
+    """What a plan can be shown beside: what other methods make of its layout."""
+
+    NONE = "none"
+    FULL = "full"
+    SELECTIVE = "selective"
+    BLOCK = "block"
+    EVEN_SPLIT = "even-split"
+    ADAPIPE = "adapipe"
+    LYNX_HEU = "lynx-heu"
+    NO_OVERLAP = "no-overlap"
+    CHIMERA = "chimera"
+    SUM_AND_BOTTLENECK = "sum-and-bottleneck"
+    SAPP = "sapp"
+
+
 class SolverOptions(Strict):
     """Limits of the search, and how finely it cuts."""
 
@@ -523,6 +539,12 @@ class SolverOptions(Strict):
     trade_off: bool = Field(
         default=False,
         description="Solve the plan's layout again under smaller memories: time against memory.",
+    )
+    baselines: list[BaselineName] | None = Field(
+        default=None,
+        max_length=len(BaselineName),
+        description="What to show beside the plan, as far as it is made for its schedule; all but "
+        "`sapp` if absent, whose integer program may take seconds.",
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from solver.assess import assess
 from solver.baselines.adapipe import adapipe
 from solver.baselines.lynx_heu import lynx_heu
+from solver.baselines.sapp_types import balanced, knows, on_demand
 from solver.baselines.sum_and_bottleneck import sum_and_bottleneck
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.even import even_stages
@@ -16,7 +17,7 @@ from solver.partition.policy_menu import policy_menu
 from solver.partition.solve import PartitionProblem
 from solver.partition.stages import Stage, decided_stages, stages_at, with_ample_memory
 from solver.plan import Baseline
-from solver.request import Overlap, Policy, Recompute
+from solver.request import BaselineName, Overlap, Policy, Recompute
 from solver.schedules import Chimera, Schedule
 from solver.schedules.ahead import Ahead
 
@@ -36,8 +37,11 @@ def baselines(
     schedule: Schedule,
     iteration_seconds: float,
     overlap: Overlap = Overlap.OFF,
+    asked: Collection[BaselineName] | None = None,
 ) -> dict[str, Baseline]:
     """Each baseline's time and memory under the plan's own layout.
+
+    ``asked``: which; by default all that take no longer than a plan.
 
     ``none``, ``full`` and ``selective`` are shown whether or not they fit. Methods for one stage
     per device are left out of pipelines with several, those for equal devices out of others, those
@@ -47,6 +51,8 @@ def baselines(
     """
     found = {}
     for name, entry in _METHODS.items():
+        if name not in asked if asked is not None else entry.slow:
+            continue
         if schedule.virtual_stages > 1 and not entry.interleaved:
             continue
         if schedule.splits_backward and not entry.late_weights:
@@ -57,6 +63,8 @@ def baselines(
             continue
         order = entry.order(schedule)
         if order is None:
+            continue
+        if not entry.knows(costs, order):
             continue
         if entry.tabulates and _table_size(costs, schedule) > MOST_RUNS:
             continue
@@ -127,6 +135,10 @@ def _same(schedule: Schedule) -> Schedule:
     return schedule
 
 
+def _everything(costs: PipelineCosts, schedule: Schedule) -> bool:  # noqa: ARG001
+    return True
+
+
 def _sum_and_bottleneck(costs: PipelineCosts, schedule: Schedule) -> Stages:
     return sum_and_bottleneck(costs, policy_menu(costs, Recompute()), schedule)
 
@@ -150,6 +162,8 @@ class _Entry:
     hides: bool = False
     if_hiding: bool = False
     order: Callable[[Schedule], Schedule | None] = _same
+    knows: Callable[[PipelineCosts, Schedule], bool] = _everything
+    slow: bool = False
 
 
 _METHODS = {
@@ -209,5 +223,15 @@ _METHODS = {
         "longest, as Alpa and Aceso weigh them.",
         tabulates=True,
         equal_devices=True,
+    ),
+    "sapp": _Entry(
+        balanced,
+        "SAPP's integer program: how many layers of its five recompute types each chunk holds "
+        "(MindSpore's sapp_ppb), solved by HiGHS.",
+        interleaved=True,
+        equal_devices=True,
+        order=on_demand,
+        knows=knows,
+        slow=True,
     ),
 }
