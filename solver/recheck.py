@@ -13,7 +13,8 @@ and under GPipe before + after + n (F + B) (``docs/mathematics.md``, Own-paths).
 of 1F1B with the gradients of weights W that stand on them, n - 1 - c before the last backward of
 stage c and n - q - c before its last forward, and the first stage's last one at the end; and two
 that come down to stage c by forwards and end there with its last W. The least recompute of a run
-comes from the menus, which tests hold against enumeration.
+comes from the menus, which tests hold against enumeration. Where devices hold several stages, small
+pipelines are proved by going through all plans (``recheck_shared.py``).
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ from solver.baselines.methods import METHODS, Method
 from solver.costs.pipeline import PipelineCosts
 from solver.errors import BadRequest, SolverFailed
 from solver.partition.deferring_menu import menu_by_stage
+from solver.partition.free_menu import FreeMenu
 from solver.partition.outcome import Partition
 from solver.partition.policy_menu import policy_menu
 from solver.plan import Plan, Status
 from solver.question import Question, question
+from solver.recheck_shared import EveryPlan, TooMany
 from solver.request import ChoicePer, Offload, Overlap, PlanRequest
 from solver.schedules import StageTimes, make_schedule, schedule_graph, simulate
 from solver.search.regimes import offload_costs
@@ -150,14 +153,13 @@ def _bound(plan: Plan, asked: Question, costs: PipelineCosts) -> Claim:
     if recompute.policy in METHODS:
         return _by_method(METHODS[recompute.policy], plan, asked, costs)
     claim = f"no plan of this layout takes less than {lower:.6g} s"
-    simple = layout.virtual_stages == 1 and layout.schedule in ("1f1b", "gpipe", "zb-h1")
+    if layout.virtual_stages > 1 or layout.schedule == "chimera":
+        return _bound_of_chunks(claim, plan, asked, costs)
+    simple = layout.schedule in ("1f1b", "gpipe", "zb-h1")
     free = recompute.choice_per is not ChoicePer.MODEL
     on_demand = recompute.overlap in (None, Overlap.OFF) and plan.restriction is None
     if not (simple and free and on_demand) or _runs(costs, layout.pipeline_parallel) > MOST_RUNS:
-        how = (
-            "only 1F1B, GPipe and ZB-H1 with one stage per device, recomputing on demand, are "
-            "re-proved"
-        )
+        how = "only plans that recompute on demand, block by block, are re-proved"
         return Claim(claim, Verdict.NOT_CHECKED, how)
     limit = (lower - costs.fixed_seconds) * (1 - ROUNDING)
     left = 0
@@ -176,6 +178,37 @@ def _bound(plan: Plan, asked: Question, costs: PipelineCosts) -> Claim:
     if not left:
         how = "struck out every run of blocks that could be faster"
     return Claim(claim, Verdict.HOLDS, how)
+
+
+def _bound_of_chunks(claim: str, plan: Plan, asked: Question, costs: PipelineCosts) -> Claim:
+    """Where devices hold several stages."""
+    layout, lower, recompute = plan.layout, plan.lower_bound_seconds, asked.request.recompute
+    assert layout is not None
+    assert lower is not None
+    menu = policy_menu(costs, recompute)
+    plain = not costs.devices and recompute.offload is Offload.OFF and plan.restriction is None
+    plain &= recompute.overlap in (None, Overlap.OFF)
+    plain &= recompute.choice_per is ChoicePer.BLOCK
+    if not plain or not isinstance(menu, FreeMenu):
+        how = "with several stages per device, only free choices on demand are re-proved"
+        return Claim(claim, Verdict.NOT_CHECKED, how)
+    every = EveryPlan(
+        costs,
+        menu.frontiers,
+        layout.schedule,
+        layout.pipeline_parallel,
+        2 if layout.schedule == "chimera" else layout.virtual_stages,
+        layout.interleaving_group or 0,
+    )
+    try:
+        faster = every.faster_than((lower - costs.fixed_seconds) * (1 - ROUNDING))
+    except TooMany:
+        how = f"its plans, of {every.splits():,} splits, are too many to go through"
+        return Claim(claim, Verdict.NOT_CHECKED, how)
+    if faster is not None:
+        how = f"a plan of {faster + costs.fixed_seconds!r} s exists"
+        return Claim(claim, Verdict.FALSE, how)
+    return Claim(claim, Verdict.HOLDS, f"all plans of {every.splits():,} splits gone through")
 
 
 def _by_method(method: Method, plan: Plan, asked: Question, costs: PipelineCosts) -> Claim:

@@ -47,7 +47,7 @@ LEVELS = (
     },
     {"calibrate", "capacity", "placement", "transitions"},
     {"contingencies", "expected", "checkpoints"},
-    {"planner", "recheck", "fleet", "projections", "imports"},
+    {"planner", "recheck", "recheck_shared", "fleet", "projections", "imports"},
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -82,13 +83,50 @@ def test_a_stage_that_needs_more_than_it_says_is_found_out() -> None:
     assert verdicts(changed(found, stages=[first, *found.stages[1:]]))[TIME] is Verdict.FALSE
 
 
+SHARED = (("1f1b", 2, 2), ("zb-v", 2, 2), ("chimera", 2, 1), ("1f1b", 2, 3))
+"""Schedules with several stages per device, their devices and chunks."""
+
+
+def shared_plan(seed: int, name: str, devices: int, chunks: int) -> Plan:
+    """The plan of a random profile whose devices hold several stages."""
+    costs = random_costs(seed, devices * chunks, late_weights=name == "zb-v")
+    even = replace(costs, micro_batches=max(2 * (costs.micro_batches // 2), 2))
+    document = profile_request(even, name, devices)
+    document["layout"]["virtual_stages"] = chunks
+    return plan(PlanRequest.model_validate(document))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_plans_with_several_stages_per_device_hold(seed: int) -> None:
+    found = shared_plan(seed, *SHARED[seed % 4])
+    if found.status == "succeeded":
+        assert verdicts(found) == [Verdict.HOLDS] * 3
+
+
+@pytest.mark.parametrize("which", SHARED)
+def test_a_bound_above_the_optimum_of_shared_devices_is_found_out(
+    which: tuple[str, int, int],
+) -> None:
+    found = next(p for seed in range(20) if (p := shared_plan(seed, *which)).iteration_seconds)
+    assert found.iteration_seconds is not None
+    more = found.iteration_seconds * 1.001
+    lied = changed(found, iteration_seconds=more, lower_bound_seconds=more)
+    assert verdicts(lied)[BOUND] is Verdict.FALSE
+
+
 def test_what_is_not_checked_is_said() -> None:
     interleaved = hand(
         1e6,
         layout={"pipeline_parallel": 2, "virtual_stages": 2},
         training={"global_batch_size": 4},
     )
-    assert verdicts(plan(interleaved))[BOUND] is Verdict.NOT_CHECKED
+    found = plan(interleaved)
+    assert verdicts(found)[BOUND] is Verdict.HOLDS
+    assert found.request is not None
+    request = {**found.request, "recompute": {"policy": "block", "num_layers": 0}}
+    claims = recheck(changed(found, request=request))
+    assert claims[BOUND].verdict is Verdict.NOT_CHECKED
+    assert "several stages" in claims[BOUND].how
 
 
 def test_a_plan_without_its_request_cannot_be_checked() -> None:
