@@ -44,46 +44,10 @@ def contingencies(
 
 
 def _show(answer: ContingencyAnswer) -> None:
-    """The best action of every class, then the plan of every node count."""
-    from rich.table import Table
+    from service.console.fleet import contingency_tables
 
-    table = Table(title="When these fail", title_justify="left")
-    for heading in ("failure", "sets", "best action", "speed", "seconds", "break-even"):
-        table.add_column(heading, justify="left" if heading == "failure" else "right")
-    for found in answer.classes:
-        if not found.courses:
-            table.add_row(found.title, str(found.node_sets), "nothing fits", "", "", "")
-            continue
-        best = found.courses[0]
-        plan = answer.plans[best.plan]
-        table.add_row(
-            found.title,
-            str(found.node_sets),
-            plan.action.value,
-            f"{plan.throughput:.1%}",
-            f"{best.transition_seconds:.4g}",
-            f"{best.break_even_seconds:.4g}",
-        )
-    show(table)
-    table = Table(title="With so many nodes left", title_justify="left")
-    for heading in ("nodes", "uses", "speed", "tp", "pp", "dp"):
-        table.add_column(heading, justify="right")
-    for template in answer.templates:
-        if template.plan is None:
-            table.add_row(str(template.nodes), "-", "nothing fits", "", "", "")
-            continue
-        plan = answer.plans[template.plan]
-        assert plan.layout is not None
-        sizes = ("tensor_parallel", "pipeline_parallel", "data_parallel")
-        table.add_row(
-            str(template.nodes),
-            str(plan.uses_nodes),
-            f"{plan.throughput:.1%}",
-            *(str(getattr(plan.layout, name)) for name in sizes),
-        )
-    show(table)
-    for note in answer.notes:
-        show(note)
+    for part in contingency_tables(answer):
+        show(part)
 
 
 def _show_covered(covered: Covered) -> None:
@@ -96,7 +60,8 @@ def _show_covered(covered: Covered) -> None:
             else f", better than waiting from {action.break_even_seconds:.4g} s"
         )
         show(
-            f"  {plan.action.value}: {plan.throughput:.1%} of the speed on {plan.uses_nodes} nodes "
+            f"  {plan.action.value.replace('_', ' ')}: {plan.throughput:.1%} of the speed "
+            f"on {plan.uses_nodes} nodes "
             f"after {action.transition_seconds:.4g} s{bridged}"
         )
         if action.nodes:

@@ -138,26 +138,28 @@ def _plan_and_request(
 
 
 def _show_expected(answer: ExpectedAnswer) -> None:
-    from rich.table import Table
+    from service.console.fleet import titled
 
     low, high = answer.iteration_band
     show(f"An iteration takes {answer.iteration_seconds:.4g} s, between {low:.4g} and {high:.4g}.")
-    table = Table(title="Stages", title_justify="left")
-    for heading in ("stage", "ranks", "forward s", "backward s", "allocated GB", "peak GB"):
-        table.add_column(heading, justify="right")
+    table = titled(
+        "Stages", "stage", "ranks", "forward\ns", "backward\ns", "allocated\nGB", "peak\nGB"
+    )
     for stage in answer.stages:
         table.add_row(
             str(stage.index) if stage.chunk is None else f"{stage.index}.{stage.chunk}",
-            "" if stage.ranks is None else f"{stage.ranks[0]}-{stage.ranks[1]}",
+            "" if stage.ranks is None else _span(*stage.ranks),
             f"{stage.forward_seconds:.4g}",
             f"{stage.backward_seconds:.4g}",
             f"{stage.allocated_peak_bytes / 1e9:.4g}",
             f"{stage.peak_memory_bytes / 1e9:.4g}",
         )
     show(table)
-    table = Table(title="Collectives", title_justify="left")
-    for heading in ("name", "stage", "devices", "MB", "ms", "bus GB/s"):
-        table.add_column(heading, justify="left" if heading == "name" else "right")
+    if not answer.collectives:
+        return
+    table = titled(
+        "Collectives", "name", "stage", "devices", "MB", "ms", "bus GB/s", words=("name",)
+    )
     for one in answer.collectives:
         table.add_row(
             one.name,
@@ -168,6 +170,10 @@ def _show_expected(answer: ExpectedAnswer) -> None:
             f"{one.bus_bytes_per_second / 1e9:.4g}",
         )
     show(table)
+
+
+def _span(first: float, last: float) -> str:
+    return f"{first:.0f}" if first == last else f"{first:.0f}-{last:.0f}"
 
 
 def _show_advice(answer: CheckpointAdvice) -> None:

@@ -91,29 +91,10 @@ def answer_to(
 
 
 def _show_capacity(answer: CapacityAnswer) -> None:
-    from rich.table import Table
+    from service.console.fleet import curve_table
 
     for curve in answer.curves:
-        table = Table(title=f"{curve.device}, {curve.placement}", title_justify="left")
-        for heading in ("nodes", "uses", "seconds", "samples/s", "gain/node", "tp", "pp", "dp"):
-            table.add_column(heading, justify="right")
-        for point in curve.points:
-            if not point.feasible or point.layout is None:
-                table.add_row(str(point.nodes), "-", "nothing fits", "", "", "", "", "")
-                continue
-            layout = point.layout
-            table.add_row(
-                str(point.nodes),
-                str(point.uses_nodes),
-                f"{point.iteration_seconds:.4g}",
-                f"{point.samples_per_second:.4g}",
-                "" if point.gain_per_node is None else f"{point.gain_per_node:.3g}",
-                str(layout.tensor_parallel),
-                str(layout.pipeline_parallel),
-                str(layout.data_parallel),
-            )
-        show(table)
-        show(f"smallest {curve.smallest_feasible or '-'}, knee {curve.knee or '-'} nodes")
+        show(curve_table(curve))
 
 
 def _show_placement(answer: PlacementAnswer) -> None:
@@ -128,7 +109,8 @@ def _show_placement(answer: PlacementAnswer) -> None:
     if answer.words:
         show(" ".join(answer.words.slurm))
     for number, score in enumerate(answer.scores):
-        worth = "does not fit" if score.crossing_bytes is None else f"{score.crossing_bytes:.4g} B"
+        crossing = score.crossing_bytes
+        worth = "does not fit" if crossing is None else f"{crossing / 1e9:.4g} GB"
         show(f"candidate {number}: {worth}")
 
 

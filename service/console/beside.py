@@ -77,12 +77,14 @@ def restriction(found: Restriction) -> RenderableType:
 
 def lost(plan: Plan) -> Iterator[RenderableType]:
     """The best layouts that lost, and by how much."""
-    table = _columns(3)
+    table = _columns(4)
+    table.columns[1].justify, table.columns[1].no_wrap = "left", False
     for other in plan.alternatives[:_MOST_LAYOUTS]:
         exact = other.iteration_seconds is not None
         seconds = other.iteration_seconds if exact else other.lower_bound_seconds
         table.add_row(
-            f"  {layout_in_short(other.layout, plan.layout)}",
+            " ",
+            layout_in_short(other.layout, plan.layout),
             f"{'' if exact else 'at least '}{duration(seconds or 0.0)}",
             f"+{percent(other.slower)}",
         )

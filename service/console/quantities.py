@@ -14,7 +14,7 @@ def duration(seconds: float) -> str:
         return f"{_three(seconds)} s"
     if seconds >= 1e-3:
         return f"{_three(seconds * 1e3)} ms"
-    return f"{_three(seconds * 1e6)} µs"
+    return f"{_three(seconds * 1e6)} µs" if seconds else "0 s"
 
 
 def milliseconds(seconds: float) -> str:

@@ -37,6 +37,7 @@ class Group:
     lines: list[Line]
 
 
+_NONE = "—"
 _Read = Callable[[ShownPlan], float | None]
 
 
@@ -53,7 +54,9 @@ def compare(plans: Sequence[ShownPlan]) -> list[Group]:
 
 
 def _results(plans: Sequence[ShownPlan]) -> list[Line]:
+    states = [shown.plan.status.value for shown in plans]
     lines = [
+        Line("State", [Cell(state) for state in states], len(set(states)) > 1),
         _ranked(
             "Iteration",
             plans,
@@ -74,7 +77,7 @@ def _results(plans: Sequence[ShownPlan]) -> list[Line]:
         _ranked("Peak memory", plans, lambda p: p.plan.peak_memory_bytes, size, None),
         _ranked("Proved gap", plans, lambda p: p.plan.gap, words.gap, None, changes=False),
     ]
-    return [line for line in lines if any(cell.text != "—" for cell in line.cells)]
+    return [line for line in lines if any(cell.text != _NONE for cell in line.cells)]
 
 
 def _breakdown(plans: Sequence[ShownPlan]) -> list[Line]:
@@ -103,8 +106,8 @@ def _ranked(
     values = [read(shown) for shown in plans]
     known = [value for value in values if value is not None]
     top = best(known) if best and known else None
-    texts = ["—" if value is None else write(value) for value in values]
-    differs = len(set(texts)) > 1
+    texts = [_NONE if value is None else write(value) for value in values]
+    differs = _differ(texts)
     first = values[0]
     against_first = [
         ""
@@ -129,13 +132,24 @@ def _of_part(plans: Sequence[ShownPlan], part: str) -> list[Line]:
         source = shown.plan.layout if part == "layout" else getattr(shown.request, part)
         fields = source.model_dump(mode="json") if source is not None else {}
         for name, value in fields.items():
-            row = rows.setdefault(name, ["—"] * len(plans))
+            row = rows.setdefault(name, [_NONE] * len(plans))
             row[position] = _written(name, value)
+    marked = _differ if part == "layout" else _differ_or_lack
     return [
-        Line(_NAMES.get(name) or _spoken(name), [Cell(text) for text in row], len(set(row)) > 1)
+        Line(_NAMES.get(name) or _spoken(name), [Cell(text) for text in row], marked(row))
         for name, row in rows.items()
-        if any(text != "—" for text in row)
+        if any(text != _NONE for text in row)
     ]
+
+
+def _differ(texts: Sequence[str]) -> bool:
+    """Whether what was found differs; a plan that does not fit has nothing to compare."""
+    return len(set(texts) - {_NONE}) > 1
+
+
+def _differ_or_lack(texts: Sequence[str]) -> bool:
+    """Whether what was asked for differs; what one leaves out is a difference."""
+    return len(set(texts)) > 1
 
 
 _NAMES = {
@@ -172,7 +186,7 @@ def _time(seconds: float) -> str:
 
 def _written(name: str, value: object) -> str:
     if value is None:
-        return "—"
+        return _NONE
     if isinstance(value, bool):
         return "yes" if value else "no"
     if name.endswith("_bytes") and isinstance(value, int | float):

@@ -194,7 +194,7 @@ _PARTS: dict[str, dict[str, _Read]] = {
         "sequence_parallel": yes,
         "schedule": str,
     },
-    "recompute": {"policy": str, "overlap": str},
+    "recompute": {"policy": str, "overlap": str, "offload": str},
     "target": {"framework": str},
     "solver": {"time_limit_seconds": number},
 }

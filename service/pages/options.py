@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from solver.request import Overlap, Policy, ScheduleName
+from solver.request import Offload, Overlap, Policy, ScheduleName
 from solver.targets.registry import TARGETS
 
 Options = list[tuple[str, str]]
@@ -31,6 +31,10 @@ _OVERLAPS = {
     Overlap.STALLS: "stalls of the pipeline",
     Overlap.ALL: "both: communication and stalls",
 }
+_OFFLOADS = {
+    Offload.OFF: "off: all that is kept stays on the device",
+    Offload.ON: "on: what the link to the host hides, if faster",
+}
 _FRAMEWORKS = {
     "megatron-lm": "one recompute setting for all ranks",
     "megatron-bridge": "Megatron-LM's settings, from Python",
@@ -51,6 +55,7 @@ def options() -> dict[str, Options]:
         "schedules": [(name.value, _SCHEDULES[name]) for name in ScheduleName],
         "policies": [(name.value, _POLICIES[name]) for name in Policy],
         "overlaps": [(name.value, _OVERLAPS[name]) for name in Overlap],
+        "offloads": [(name.value, _OFFLOADS[name]) for name in Offload],
         "frameworks": [
             (name, f"{target.title}: {_FRAMEWORKS[name]}") for name, target in TARGETS.items()
         ],

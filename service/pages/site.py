@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from service.pages import assets, plan_page
+from service.pages import assets, error_pages, plan_page
 from service.pages.study_page import CAPACITY, CONTINGENCY
 from service.routes import batch_pages, pages, plan_pages, sign_in, study_forms, study_pages
 
@@ -12,6 +12,7 @@ from service.routes import batch_pages, pages, plan_pages, sign_in, study_forms,
 def install(app: FastAPI) -> None:
     """Serve the pages and what they are served with."""
     plan_page.prepare()
+    error_pages.install(app)
     app.include_router(pages.router)
     app.include_router(plan_pages.router)
     app.include_router(sign_in.router)

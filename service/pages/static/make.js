@@ -11,6 +11,11 @@
     "cluster.memory_bytes": "cluster.memory_gib",
     storage_bytes_per_second: "storage_gigabytes_per_second",
   };
+  const OFFLOADS_WITH = {
+    "recompute.policy": ["", "optimal"],
+    "recompute.overlap": ["", "off"],
+    "target.framework": [""],
+  };
   let side = "form";
   let waiting = 0;
   let latest = 0;
@@ -21,6 +26,8 @@
     form.querySelectorAll("[data-not-for]").forEach((part) => { part.hidden = part.dataset.notFor === chosen; });
     form.querySelector('label[for="training.global_batch_size"] small').textContent =
       chosen === "profile" ? "micro-batches per pipeline" : "sequences";
+    form.elements.namedItem("recompute.offload").disabled = Object.entries(OFFLOADS_WITH)
+      .some(([name, values]) => !values.includes(form.elements.namedItem(name).value));
   };
 
   const inputOf = (field) => {

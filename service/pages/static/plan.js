@@ -56,10 +56,13 @@
   document.body.append(tip);
   const boxesOf = (path) => path.boxes ??= [...path.getAttribute("d").matchAll(/M([-\d.]+) ([-\d.]+)h([-\d.]+)v([-\d.]+)/g)]
     .map((found) => found.slice(1).map(Number));
+  const forget = () => {
+    document.querySelector(".picture .pointed")?.remove();
+    tip.hidden = true;
+  };
   const pointed = (event) => {
     const path = event.target.closest?.("[data-tips]");
-    document.querySelector(".picture .pointed")?.remove();
-    tip.hidden = !path;
+    forget();
     if (!path) return;
     const svg = path.ownerSVGElement;
     const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
@@ -81,7 +84,9 @@
   if (section) {
     section.addEventListener("pointermove", pointed);
     section.addEventListener("click", pointed);
-    section.addEventListener("pointerleave", pointed);
+    section.addEventListener("pointerleave", forget);
+    document.addEventListener("pointerdown", (event) => { if (!section.contains(event.target)) forget(); });
+    document.addEventListener("scroll", forget, { capture: true, passive: true });
     section.addEventListener("click", (event) => {
       const link = event.target.closest("[data-jump]");
       if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;

@@ -55,9 +55,10 @@ def main(folder: Path, names: list[str]) -> None:
         for name, address in _addresses(origin, Path(place)).items():
             if not names or name in names:
                 _shoot(chromium, folder, origin, name, address)
-        if not names or "progress" in names:
-            with _under_way(Path(place)) as (toy, address):
-                _shoot(chromium, folder, toy, "progress", address)
+        with _empty(Path(place)) as toy:
+            for name, address in _without_answers(toy):
+                if not names or name in names:
+                    _shoot(chromium, folder, toy, name, address)
 
 
 def _addresses(origin: str, place: Path) -> dict[str, str]:
@@ -72,6 +73,9 @@ def _addresses(origin: str, place: Path) -> dict[str, str]:
             "split-backward": _SPLIT_BACKWARD,
             "interleaved": _in_layout(virtual_stages=2),
             "hidden": asked("communication").model_dump(mode="json", exclude_unset=True),
+            "experts": example_requests()["mixtral-8x22b-h100x128"],
+            "offload": example_requests()["gpt-3-175b-a100x64-s16384"]
+            | {"recompute": {"offload": "on"}},
         }.items()
     }
     store = Store(f"sqlite:///{place}/plans.db")
@@ -89,15 +93,20 @@ def _addresses(origin: str, place: Path) -> dict[str, str]:
         "plan-split-backward": f"/plans/{plans['split-backward']}",
         "plan-interleaved": f"/plans/{plans['interleaved']}",
         "plan-hidden": f"/plans/{plans['hidden']}",
+        "plan-experts": f"/plans/{plans['experts']}",
+        "plan-offload": f"/plans/{plans['offload']}",
         "infeasible": f"/plans/{plans['infeasible']}",
         "ask-capacity-of-plan": f"/capacity?plan={plans['gpt-3']}",
         **_studies(store),
         "batches": "/batches",
         "batch": f"/batches/{_batch(origin)}",
         "compare": f"/compare?ids={plans['gpt-3']},{plans['small']}",
+        "compare-four": "/compare?ids="
+        + ",".join(plans[name] for name in ("gpt-3", "offload", "experts", "infeasible")),
         "guides": "/guides",
         "guide": "/guides/reading-a-plan",
         "unknown": "/plans/unknown",
+        "nowhere": "/nowhere",
         "api": "/docs",
     }
     store.close()
@@ -156,14 +165,30 @@ def _batch(origin: str) -> str:
 
 
 @contextmanager
-def _under_way(place: Path) -> Iterator[tuple[str, str]]:
-    """A service with a solve that lasts."""
+def _empty(place: Path) -> Iterator[str]:
+    """A service that has planned nothing yet, and solves as long as a model's name says."""
     toy = place / "toy"
     toy.mkdir()
     with running(toy, TOY) as origin:
-        lasting = httpx2.post(f"{origin}/v1/plans", json=asking("sleep-300")).json()["id"]
-        yield origin, f"/plans/{lasting}"
-        httpx2.delete(f"{origin}/v1/plans/{lasting}")
+        yield origin
+
+
+def _without_answers(origin: str) -> Iterator[tuple[str, str]]:
+    """Pages before there are plans, then of one that failed, that is cancelled, that lasts."""
+    yield "first-empty", "/"
+    yield "compare-empty", "/compare"
+    yield "batches-empty", "/batches"
+    yield "capacity-empty", "/capacity"
+    wait = {"Prefer": "wait=20"}
+    plans = f"{origin}/v1/plans"
+    crash = httpx2.post(plans, json=asking("bug"), headers=wait, timeout=60)
+    yield "failed", f"/plans/{crash.json()['id']}"
+    cancelled = httpx2.post(plans, json=asking("sleep-200")).json()["id"]
+    httpx2.delete(f"{plans}/{cancelled}")
+    yield "cancelled", f"/plans/{cancelled}"
+    lasting = httpx2.post(plans, json=asking("sleep-300")).json()["id"]
+    yield "progress", f"/plans/{lasting}"
+    httpx2.delete(f"{plans}/{lasting}")
 
 
 def _shoot(chromium: Browser, folder: Path, origin: str, name: str, address: str) -> None:

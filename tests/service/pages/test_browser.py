@@ -308,6 +308,20 @@ def test_a_pass_that_is_pointed_at_says_what_it_is(reader: Watched, plan_ids: li
     expect(reader.page.locator("#timeline .pointed")).to_have_count(1)
     reader.page.mouse.move(5, 5)
     expect(tip).to_be_hidden()
+    reader.page.mouse.click(*reader.page.evaluate(FIRST_FORWARD))
+    expect(tip).to_be_visible()
+    reader.page.evaluate("scrollBy(0, 40)")
+    expect(tip).to_be_hidden()
+
+
+def test_offload_can_be_chosen_where_it_can_be_planned(reader: Watched) -> None:
+    reader.go("/")
+    reader.page.get_by_text("Fix parts of the layout").click()
+    offload = reader.page.get_by_label("Activations may wait in host memory")
+    offload.select_option("on")
+    expect(reader.page.locator("#json")).to_have_value(re.compile('"offload": "on"'))
+    reader.page.get_by_label("Recompute", exact=True).select_option("full")
+    expect(offload).to_be_disabled()
 
 
 def test_memory_follows_the_chosen_stage(reader: Watched, plan_ids: list[str]) -> None:

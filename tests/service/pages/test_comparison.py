@@ -6,6 +6,7 @@ import pytest
 
 from service.pages.comparison import Line, compare
 from service.pages.shown import ShownPlan
+from solver.plan import Plan
 from tests.service.pages.plans import long_pipeline, sample_plan
 
 
@@ -49,3 +50,13 @@ def test_layouts_are_compared_field_by_field() -> None:
     assert found["Pipeline parallel"].differs
     assert [cell.text for cell in found["Pipeline parallel"].cells] == ["2", "8"]
     assert not found["Tensor parallel"].differs
+
+
+def test_beside_a_plan_that_does_not_fit_only_what_the_others_found_is_marked() -> None:
+    unfit = sample_plan()
+    answer = {"id": unfit.plan.id, "status": "infeasible", "memory_limit_bytes": 1e9}
+    unfit = ShownPlan(unfit.request, Plan.model_validate(answer))
+    found = lines(sample_plan(), unfit)
+    assert [name for name, line in found.items() if line.differs] == ["State"]
+    assert [cell.text for cell in found["State"].cells] == ["succeeded", "infeasible"]
+    assert lines(sample_plan(), long_pipeline(8, 8), unfit)["Pipeline parallel"].differs

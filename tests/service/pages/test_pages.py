@@ -331,3 +331,36 @@ def test_the_report_is_one_file_without_scripts_or_addresses() -> None:
     assert [a for a in Addresses(text).found if not a.startswith("#")] == []
     assert "<style>" in text
     assert text.count("<svg") >= 6
+
+
+def test_what_browsers_find_where_there_is_nothing_is_a_page(client: TestClient) -> None:
+    people, programs = {"Accept": "text/html,*/*;q=0.8"}, {"Accept": "*/*"}
+    page = client.get("/nowhere", headers=people)
+    assert page.status_code == 404
+    assert page.headers["content-type"].startswith("text/html")
+    assert page.headers["content-security-policy"]
+    assert "There is nothing at GET /nowhere." in page.text
+    for address, accepted in (("/nowhere", programs), ("/v1/nowhere", people)):
+        told = client.get(address, headers=accepted)
+        assert told.headers["content-type"] == "application/problem+json"
+
+
+def test_a_page_that_fails_says_under_which_request_the_log_tells_of_it(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(plan_page, "without_answer", fails)
+    monkeypatch.setattr(plan_page, "waiting", fails)
+    asked_for = client.post("/v1/plans", json=asking("sleep-0.01"))
+    patient = TestClient(client.app, raise_server_exceptions=False)
+    monkeypatch.setattr(plan_page, "answered", fails)
+    page = patient.get(
+        f"/plans/{asked_for.json()['id']}",
+        headers={"Accept": "text/html", "X-Request-ID": "mine-1"},
+    )
+    assert page.status_code == 500
+    assert "The service failed" in page.text
+    assert '<span class="id">mine-1</span>' in page.text
+    assert "secret" not in page.text
