@@ -27,8 +27,10 @@ def test_numbers_are_read_as_people_write_them() -> None:
         "training.global_batch_size": "1,024",
         "cluster.memory_gib": "71.5",
         "layout.sequence_parallel": "yes",
+        "recompute.offload": "on",
     }
     request = request_of(fields)
+    assert request["recompute"] == {"offload": "on"}
     assert request["training"]["global_batch_size"] == 1024
     assert request["cluster"]["memory_bytes"] == 71.5 * 2**30
     assert request["layout"]["sequence_parallel"] is True
