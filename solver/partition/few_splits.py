@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from solver.partition.candidates import Cut
-from solver.partition.menu import Floats
+from solver.partition.menu import Floats, Index
 from solver.partition.priced_paths import PricedPath
 
 
@@ -49,6 +49,11 @@ class FewSplits:
             stop = self._extra[:, ahead] + ahead + 1 if ahead < more else len(blocks)
             total += sums[stop] - sums[start]
         return total
+
+    def at_spots(self, spots: Index, most: int) -> Index:
+        """Splits whose longer stages are all among some; none if those are more than ``most``."""
+        found = np.flatnonzero(np.isin(self._extra, spots).all(axis=1))
+        return found if len(found) <= most else found[:0]
 
     def cuts(self, at: int) -> tuple[Cut, ...]:
         """One split, as runs [start, stop)."""

@@ -32,7 +32,7 @@ from solver.partition.device_menu import DeviceMenu
 from solver.partition.even import even_split
 from solver.partition.few_splits import FewSplits, splits_count
 from solver.partition.free_menu import FreeMenu
-from solver.partition.menu import Mix
+from solver.partition.menu import Floats, Mix
 from solver.partition.outcome import (
     EXACT,
     MOST_ROUNDS,
@@ -63,6 +63,9 @@ MOST_SPLITS = 50_000
 
 TOGETHER = 4
 """Splits that are simulated at once."""
+
+MOST_SPOTTED = 24
+"""Splits of every sort of which the fastest are looked at first."""
 
 MOST_TURNS = 6
 """Turns of simulating splits and adding their critical paths."""
@@ -223,10 +226,12 @@ class SharedProblem:
         splits = FewSplits(self._costs.sequence, schedule.depth)
         bounds = np.max([splits.lengths(path) for path in self._priced()], axis=0)
         untried = np.ones(len(splits), dtype=bool)
-        for _ in range(MOST_TURNS):
+        for turn in range(MOST_TURNS):
             reach = self._best[0] * (1 - relative_gap)
             open_bounds = np.where(untried, bounds, math.inf)
             some = np.argpartition(open_bounds, min(TOGETHER, len(splits)) - 1)[:TOGETHER]
+            if not turn:
+                some = np.union1d(some, self._spotted(splits, open_bounds, reach))
             some = some[open_bounds[some] < reach]
             if not len(some) or time.monotonic() > deadline:
                 break
@@ -234,6 +239,28 @@ class SharedProblem:
             for path in self._simulated([splits.cuts(int(at)) for at in some]):
                 np.maximum(bounds, splits.lengths(path), out=bounds)
         return float(bounds.min())
+
+    def _spotted(self, splits: FewSplits, bounds: Floats, reach: float) -> Index:
+        """Of splits of every sort those that quickly found mixes make fastest.
+
+        Their longer stages are the first, the last, and the middle ones of chunks: how long a split
+        takes is mostly a matter of the chunks that hold them.
+        """
+        schedule = self._schedule
+        middles = np.arange(schedule.devices // 2, schedule.depth, schedule.devices)
+        spots = np.array([0, *middles.tolist(), schedule.depth - 1])
+        found = splits.at_spots(spots, MOST_SPOTTED)
+        found = found[bounds[found] < reach]
+        copies = schedule.stages // schedule.depth
+        self._quick = True
+        made = [self._with_mixes(splits.cuts(int(at)) * copies) for at in found]
+        self._quick = False
+        some = [at for at, plan in enumerate(made) if plan is not None]
+        if len(some) <= TOGETHER:
+            return found[some]
+        times = self._stage_times([plan for plan in made if plan is not None])
+        makespan = simulate(schedule_graph(schedule), times).makespan
+        return found[some][np.argsort(makespan, kind="stable")[:TOGETHER]]
 
     def _priced(self) -> list[PricedPath]:
         """The rows so far, at the prices that bound the best plan best."""

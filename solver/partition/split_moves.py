@@ -24,10 +24,11 @@ def moved(cuts: tuple[Cut, ...]) -> list[tuple[Cut, ...]]:
     found = []
     for first in range(1, len(edges) - 1):
         for last in range(first, min(first + REACH, len(edges) - 1)):
-            for step in (-1, 1):
-                ends = list(edges)
-                for at in range(first, last + 1):
-                    ends[at] += step
-                if all(a < b for a, b in itertools.pairwise(ends)):
+            room = edges[first] - edges[first - 1], edges[last + 1] - edges[last]
+            for step, left in zip((-1, 1), room, strict=True):
+                if left > 1:
+                    ends = list(edges)
+                    for at in range(first, last + 1):
+                        ends[at] += step
                     found.append(tuple(itertools.pairwise(ends)))
     return found

@@ -19,6 +19,9 @@ from solver.schedules.schedule import ByKey, Schedule, Work
 
 Counts = npt.NDArray[np.int64]
 
+TOGETHER = 256
+"""Vectors that are compared with all others at once."""
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -80,7 +83,8 @@ def _moment(acting: int | None, counts: list[int]) -> Moment:
 def _largest(vectors: Counts) -> Counts:
     """The distinct vectors that no other one reaches in every place."""
     distinct = np.unique(vectors, axis=0)
-    kept = [
-        not ((distinct >= row).all(axis=1) & (distinct > row).any(axis=1)).any() for row in distinct
+    reached = [
+        (distinct[:, None, :] >= some).all(axis=2).sum(axis=0)
+        for some in np.split(distinct, range(TOGETHER, len(distinct), TOGETHER))
     ]
-    return np.asarray(distinct[kept])
+    return np.asarray(distinct[np.concatenate(reached) == 1])
