@@ -22,6 +22,8 @@ from solver.request import ChoicePer, Overlap, PlanRequest, Policy
 from solver.schedules import Schedule
 from solver.search.lost import lost_by
 from solver.search.outcome import Found, Outcome
+from solver.search.regimes import regimes_of
+from solver.search.search import Regimes
 from solver.search.trade_off import trade_off
 from solver.targets.planned import planned_for
 from solver.targets.registry import TARGETS
@@ -123,7 +125,7 @@ def finished_plan(
             lambda loser: lost_by(loser, asked.costs(loser.layout), found),
         ),
         choices=answer.choices(outcome, found.layout, evaluation.iteration_seconds),
-        trade_off=_trade_off(request, found, assessment),
+        trade_off=_trade_off(asked, found, assessment),
         exports=_exports(asked, evaluation, found),
         restriction=_restriction(asked, found, free),
         solver=_report(outcome, time.perf_counter() - started),
@@ -145,12 +147,12 @@ def _loose(outcome: Outcome, found: Found) -> list[str]:
     ]
 
 
-def _trade_off(
-    request: PlanRequest, found: Found, assessment: Assessment
-) -> list[answers.TradeOff]:
-    if not request.solver.trade_off or found.costs.devices:
+def _trade_off(asked: Question, found: Found, assessment: Assessment) -> list[answers.TradeOff]:
+    options = asked.request.solver
+    if not options.trade_off or found.costs.devices:
         return []
-    limit = request.solver.time_limit_seconds
+    regimes = _own_regime(found) if found.regime.method else regimes_of(asked)
+    costs, limit = asked.costs(found.layout), options.time_limit_seconds
     return [
         answers.TradeOff(
             memory_bytes=point.memory_bytes,
@@ -158,8 +160,12 @@ def _trade_off(
             iteration_seconds=point.makespan,
             lower_bound_seconds=point.lower_bound,
         )
-        for point in trade_off(found, assessment.peak_bytes, limit)
+        for point in trade_off(found, costs, regimes, assessment.peak_bytes, limit)
     ]
+
+
+def _own_regime(found: Found) -> Regimes:
+    return lambda _layout, _costs: [found.regime]
 
 
 def _exports(asked: Question, evaluation: answers.Evaluation, found: Found) -> list[answers.Export]:

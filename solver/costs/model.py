@@ -20,7 +20,7 @@ from solver.costs.drafts import Completion, Draft
 from solver.costs.exchange_overlap import exchange_overlaps
 from solver.costs.machine import Machine
 from solver.costs.pipeline import Host, Overlapping, PipelineCosts, Work
-from solver.costs.reserve import reserved_bytes
+from solver.costs.reserve import gradient_buffer_bytes, reserved_bytes
 from solver.costs.sharding import Sharding, sharding
 from solver.costs.workspaces import on_device, workspace_bytes
 from solver.layouts.layout import Layout
@@ -97,6 +97,7 @@ def pipeline_costs(
         capacity_bytes=cluster.memory_bytes,
         send_seconds=send_seconds,
         reserved_bytes=_reserve(architecture, training, layout, software),
+        buffer_bytes=_buffer(architecture, training, layout, software),
         gradient_overlap=_overlap(generation.gradient_overlap, training),
         gather_overlap=_overlap(generation.gather_overlap, training),
         fixed_seconds=generation.iteration_seconds
@@ -179,15 +180,25 @@ def _reserve(
     architecture: Architecture, training: Training, layout: Layout, software: str
 ) -> float:
     """What one device holds beside its tensors."""
-    shards = layout.tensor_parallel * layout.pipeline_parallel
-    gradient = 2.0 if training.precision is Precision.FP16 else 4.0
     return reserved_bytes(
         software,
-        parameters(architecture) / shards,
-        gradient,
+        *_gradients(architecture, training, layout),
         exchanges=layout.expert_parallel > 1,
         overlaps=exchange_overlaps(training, layout),
     )
+
+
+def _buffer(architecture: Architecture, training: Training, layout: Layout, software: str) -> float:
+    """The part of it that is smaller in a longer pipeline."""
+    return gradient_buffer_bytes(software, *_gradients(architecture, training, layout))
+
+
+def _gradients(
+    architecture: Architecture, training: Training, layout: Layout
+) -> tuple[float, float]:
+    """How many one device has, and the bytes of one."""
+    shards = layout.tensor_parallel * layout.pipeline_parallel
+    return parameters(architecture) / shards, 2.0 if training.precision is Precision.FP16 else 4.0
 
 
 def _overlap(usual: float, training: Training) -> float:

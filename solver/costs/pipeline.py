@@ -210,7 +210,8 @@ class PipelineCosts:
     ``offload_bytes``: per kind, the most that a block of it may have there, of one micro-batch;
     empty where nothing is offloaded. ``offload_layers``: the layers that a stage may then hold at
     most, for the host's sake; 0: any number. ``staging_bytes``: what offloading takes on every
-    device, a part of the reserve.
+    device, a part of the reserve; so are ``buffer_bytes``, in which gradients are flattened: the
+    part of which a longer pipeline takes less.
     """
 
     blocks: tuple[Block, ...]
@@ -231,6 +232,7 @@ class PipelineCosts:
     offload_bytes: tuple[float, ...] = ()
     offload_layers: int = 0
     staging_bytes: float = 0.0
+    buffer_bytes: float = 0.0
 
     def at(self, device: int) -> PipelineCosts:
         """What the blocks cost on a device of the pipeline, counted from 0."""

@@ -35,12 +35,18 @@ def reserved_bytes(
     """
     content = _content()
     own: dict[str, float] = content["software"].get(software, {})
-    buffered = min(parameters, own.get("reduction_elements", 0.0)) * gradient_bytes
+    buffered = gradient_buffer_bytes(software, parameters, gradient_bytes)
     held: dict[str, float] = content["values"]
     exchange: dict[str, float] = content["exchange"]
     apart = exchanges * (exchange["connection_bytes"] + exchange["fragmented_bytes"])
     apart += overlaps * exchange["overlapped_bytes"]
     return sum(held.values()) + own.get("cached_bytes", 0.0) + buffered + apart
+
+
+def gradient_buffer_bytes(software: str, parameters: float, gradient_bytes: float) -> float:
+    """The part of the reserve in which gradients are flattened: less where parameters are few."""
+    own: dict[str, float] = _content()["software"].get(software, {})
+    return min(parameters, own.get("reduction_elements", 0.0)) * gradient_bytes
 
 
 def update_bytes(software: str, *, copies: bool, adam: bool) -> float:

@@ -12,9 +12,9 @@ from solver.errors import BadRequest, IllegalLayout
 from solver.layouts.family import Family, listed
 from solver.layouts.illegal import illegal
 from solver.layouts.layout import Layout
-from solver.layouts.pooled import on_pools
+from solver.layouts.pooled import on_pools, refuse_shared_devices
 from solver.layouts.rules import Violation, violations
-from solver.layouts.schedules import virtual_stages
+from solver.layouts.schedules import shares_devices, virtual_stages
 from solver.layouts.setting import Setting, divisors
 from solver.layouts.space import space
 from solver.request import ContextMethod, LayoutRequest, RankOrder, ScheduleName, Training
@@ -52,6 +52,13 @@ def families(
     if beyond_devices or any(family.counts().any() for family in found):
         return found
     single = singles(asked)
+    if cluster.pools:
+        shapes = [(one.schedule, one.virtual_stages) for one in map(usual_layout, single)]
+        single = [
+            one for one, shape in zip(single, shapes, strict=True) if not shares_devices(*shape)
+        ]
+        if not single:
+            refuse_shared_devices(*shapes[0])
     refused: IllegalLayout | None = None
     for one in single:
         try:

@@ -2,7 +2,7 @@
 
 A stage stands in one pool with all its replicas, and the stages of a pool follow one another. Which
 pool comes first and how many stages each has is a choice beside the others: pools may be left out,
-and devices of a pool unused.
+and devices of a pool unused. Stages that share devices all stand in one pool.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from solver.cluster.cluster import Cluster
 from solver.errors import BadRequest, IllegalLayout
 from solver.layouts.family import Family, Index
 from solver.layouts.layout import Layout
+from solver.layouts.schedules import runs_alone, shares_devices
 from solver.request import LayoutRequest
 
 StagePools = tuple[tuple[int, int], ...]
@@ -115,6 +116,8 @@ def on_pools(layout: Layout, asked: LayoutRequest, pools: Sequence[Cluster]) -> 
             field=field,
             hint=f"Give {layout.pipeline_parallel} in all.",
         )
+    if len({pool for pool, _ in asked.stage_pools}) > 1:
+        refuse_shared_devices(layout.schedule, layout.virtual_stages)
     each = layout.devices // layout.pipeline_parallel
     for pool, count in asked.stage_pools:
         if pool >= len(pools):
@@ -131,3 +134,19 @@ def on_pools(layout: Layout, asked: LayoutRequest, pools: Sequence[Cluster]) -> 
                 hint=f"Give at most {pools[pool].devices // each}.",
             )
     return replace(layout, stage_pools=tuple(asked.stage_pools))
+
+
+def refuse_shared_devices(schedule: str, chunks: int) -> None:
+    """Refuse several stages per device where devices differ.
+
+    Raises:
+        IllegalLayout: There are.
+    """
+    if not shares_devices(schedule, chunks):
+        return
+    interleaved = runs_alone(schedule)
+    raise IllegalLayout(
+        "Pipelines over several pools are planned with one stage per device.",
+        field="layout.virtual_stages" if interleaved else "layout.schedule",
+        hint="Nearest legal value: 1." if interleaved else "Ask for 1f1b, gpipe or zb-h1.",
+    )

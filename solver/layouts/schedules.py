@@ -22,6 +22,16 @@ def suits(schedule: str, chunks: int) -> bool:
     return chunks >= 1 if schedule == OneForwardOneBackward.name else _chunks(schedule) == chunks
 
 
+def shares_devices(schedule: str, chunks: int) -> bool:
+    """Whether several stages stand on a device."""
+    return chunks > 1 or SCHEDULES[schedule].even
+
+
+def runs_alone(schedule: str) -> bool:
+    """Whether it may have a single stage."""
+    return suits(schedule, 1) and not SCHEDULES[schedule].even
+
+
 def takes_groups(schedule: str, chunks: int) -> bool:
     """Whether it takes micro-batches through a chunk in groups: the interleaved one."""
     return chunks > 1 and schedule in (OneForwardOneBackward.name, Interleaved.name)

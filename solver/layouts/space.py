@@ -38,7 +38,7 @@ from solver.layouts.family import Family, Index
 from solver.layouts.layout import Layout
 from solver.layouts.pooled import PooledFamily, StagePools, assignments
 from solver.layouts.rules import MOST_MICRO_BATCHES, MOST_PASSES, violations
-from solver.layouts.schedules import takes_groups
+from solver.layouts.schedules import runs_alone, takes_groups
 from solver.layouts.setting import Setting, divisors
 from solver.request import ContextMethod, LayoutRequest, RankOrder, ScheduleName
 from solver.schedules import SCHEDULES
@@ -97,12 +97,14 @@ class _Space:
         self._domain, self._pools = cluster.domain_size, cluster.pools
         self._experts = bool(setting.experts)
         self._known_chunks: dict[tuple[str, tuple[int, ...]], tuple[Index, Index]] = {}
-        self._known_tables: dict[tuple[int, tuple[int, ...], int, bool], _Table] = {}
+        self._known_tables: dict[tuple[int, tuple[int, ...], int, bool, bool], _Table] = {}
         schedules = asked.values("schedule") or (ScheduleName.ONE_F_ONE_B,)
         # 1F1B first: of two that are equally good the first is taken.
         self._schedules = sorted(
             (ScheduleName(name).value for name in schedules), key=lambda name: name != "1f1b"
         )
+        # Without a pipeline all schedules are the same: one of those that run so stands for them.
+        self._alone = next(filter(runs_alone, self._schedules), ScheduleName.ONE_F_ONE_B.value)
 
     def families(self) -> Iterator[Family]:
         """Every combination of what blocks depend on."""
@@ -219,9 +221,10 @@ class _Space:
     def _family(self, base: Layout, zero_stages: tuple[int, ...]) -> Iterator[Family]:
         sharded = max(zero_stages) >= 2
         replicas = self._replicas(base)
-        key = (base.devices, tuple(replicas), base.micro_batch_size, sharded)
+        chunked = self._setting.overlaps_exchange and base.expert_parallel > 1
+        key = (base.devices, tuple(replicas), base.micro_batch_size, sharded, chunked)
         if key not in self._known_tables:
-            self._known_tables[key] = self._table(base, replicas, sharded)
+            self._known_tables[key] = self._table(base, replicas, sharded, chunked)
         table, names, assigned = self._known_tables[key]
         if not names:
             return
@@ -237,7 +240,7 @@ class _Space:
                 base,
                 data_parallel=int(chosen[2].max()),
                 zero_stage=max(zero_stages),
-                schedule=self._schedules[0],
+                schedule=self._alone,
             )
             for group in self._groups_per_micro_batch(exemplar) if sharded else [None]:
                 found = Family(
@@ -257,15 +260,23 @@ class _Space:
                     found = PooledFamily(**vars(found), assigned=of_member)
                 yield found
 
-    def _table(self, base: Layout, replicas: list[int], sharded: bool) -> _Table:
+    def _table(self, base: Layout, replicas: list[int], sharded: bool, chunked: bool) -> _Table:
         """Members by pipeline, chunks and replicas: rows as ``_with_schedule``, the schedule of
-        each, and the pools of every place.
+        each, and the pools of every place. ``chunked``: pipelines have several chunks per device.
         """
         pipeline, data, assigned = self._pipelines(base, replicas, sharded)
         rows = [
             self._with_schedule(name, pipeline, data, base.micro_batch_size)
             for name in self._schedules
         ]
+        if chunked:
+            rows = [row[:, (row[0] == 1) | (row[1] > 1)] for row in rows]
+        if assigned:
+            several = np.array([len({pool for pool, _ in one}) > 1 for one in assigned])
+            rows = [
+                row[:, ~several[row[4]] | ((row[1] == 1) & (not SCHEDULES[name].even))]
+                for name, row in zip(self._schedules, rows, strict=True)
+            ]
         names = np.repeat(np.arange(len(rows)), [row.shape[1] for row in rows])
         table = np.concatenate(rows, axis=1)
         order = np.lexsort(table[[2, 1, 0]])
@@ -340,11 +351,11 @@ class _Space:
         turn = np.full_like(stages, group) if group else stages
         rest = counts % np.maximum(turn, 1)
         rounds = (stages > 1) & (turn >= stages) & ((rest == 0) | (rest >= stages))
-        legal &= (chunks == 1) | rounds if takes_groups(name, 2) else True
+        legal &= (chunks == 1) | (rounds if takes_groups(name, 2) else stages > 1)
         if SCHEDULES[name].even:
             legal &= (stages % 2 == 0) & (counts % 2 == 0)
-        if name != self._schedules[0]:
-            legal &= stages > 1  # without a pipeline all schedules are the same
+        if name != self._alone:
+            legal &= stages > 1
         rows = (stages, chunks, replicas, counts, place)
         return np.stack([row[legal] for row in rows])
 

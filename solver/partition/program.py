@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -178,7 +179,8 @@ class PartitionModel:
 
         Returns:
             The values of the best solution, or None, and the proved bound of the variable, in the
-            program's units (infinite if there is no solution at all).
+            program's units (infinite if there is no solution at all, negatively so if time ran out
+            before anything was known).
         """
         self.model.minimize(goal)
         parameters = mathopt.SolveParameters(
@@ -186,10 +188,13 @@ class PartitionModel:
             time_limit=timedelta(seconds=time_limit_seconds),
             random_seed=0,
         )
+        started = time.monotonic()
         try:
             with quiet():
                 result = mathopt.solve(self.model, mathopt.SolverType.HIGHS, params=parameters)
         except Exception as failure:  # MathOpt wraps every solver error in odd types
+            if time.monotonic() - started >= time_limit_seconds:
+                return None, -float("inf")  # too late for what it could not do
             raise SolverFailed(f"HiGHS could not solve the partition program: {failure}") from None
         reason = result.termination.reason
         if reason in (

@@ -6,20 +6,21 @@ the proof with its bound, and so in the gap.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 
 from solver.partition.problem import menu_on, partition_problem
-from solver.partition.regime import Regime
 from solver.partition.shared import SharedProblem
-from solver.search.entries import End, Head, Open
+from solver.search.entries import Head, Open
 from solver.search.heads import enter
 from solver.search.state import State
-from solver.search.steps import schedule_of, solve
+from solver.search.steps import divided, schedule_of, solve
 
 ESTIMATED, TRIED, IMPROVED = 16, 2, 1
 """How many of each schedule get costs of their own, how many of these a first plan, and how many of
-all a better one."""
+all a better one, whatever the regime."""
+
+WAYS = 2
+"""Regimes of a layout that get plans: with offload off and on, with windows and without."""
 
 MOST_PLANS = 200
 """Plans that are compared to make such a layout's plan better."""
@@ -32,10 +33,10 @@ def try_shared(state: State) -> None:
     """
     _try_promising(state)
     while state.found is None and state.aside and not state.out_of_time():
-        for entry in [entry for entry in state.aside if entry.place not in state.begun]:
-            if state.found is None and not state.out_of_time():
-                _solve_first(state, entry)
-        _keep_untried(state)
+        while state.found is None and state.aside and not state.out_of_time():
+            for entry in _ways(state, state.aside[0]):
+                if state.found is None and not state.out_of_time():
+                    _solve_first(state, entry)
         _try_promising(state)
 
 
@@ -56,53 +57,64 @@ def _try_promising(state: State) -> None:
         guesses[head] = guess + entered[-1].bound - bound
     entered.sort(key=lambda entry: (guesses[entry.head], entry.place))
     state.aside += entered
-    entries = []
-    for entry in _first_of_each(entered):
-        regimes = state.regimes_of(entry.layout, entry.costs)
-        if regimes and not state.out_of_time():
-            entries.append(_with_first_plan(state, entry, regimes[0]))
-    made = [(made, entry) for made, entry in entries if made is not None]
-    made.sort(key=lambda pair: (pair[0], pair[1].place))
-    for _, entry in made[:IMPROVED]:
-        if not state.out_of_time():
+    made: list[tuple[float, Open]] = []
+    for layout in _first_of_each(entered):
+        if state.out_of_time():
+            break
+        for entry in _ways(state, layout)[:WAYS]:
+            first_plan = _first_plan(state, entry)
+            if first_plan is not None:
+                made.append((first_plan, entry))
+    made.sort(key=lambda pair: (pair[0], pair[1].place, pair[1].number))
+    best = {entry.place for _, entry in made[:IMPROVED]}
+    for _, entry in made:
+        if entry.place in best and not state.out_of_time():
             _improve(state, entry)
-    _keep_untried(state)
 
 
-def _keep_untried(state: State) -> None:
-    state.aside = [entry for entry in state.aside if entry.place not in state.begun]
+def _ways(state: State, layout: Open) -> list[Open]:
+    """A layout that is aside, divided into its regimes: each is aside, with a bound of its own."""
+    if layout.regime is not None:
+        return [layout]
+    _take(state, layout)
+    found = divided(state, layout)
+    state.aside += found
+    return found
+
+
+def _take(state: State, entry: Open) -> None:
+    state.aside = [other for other in state.aside if other is not entry]
 
 
 def _solve_first(state: State, entry: Open) -> None:
-    """Solve a layout under the regime that needs least memory; without one it cannot be made."""
-    regimes = state.regimes_of(entry.layout, entry.costs)
-    if not regimes:
-        state.begun.add(entry.place)
-        state.end(entry, End.INFEASIBLE, math.inf)
-        return
+    """Solve a layout under one regime."""
     if entry.problem is None:
-        _with_first_plan(state, entry, regimes[0])
-    if entry.place not in state.begun:
+        _first_plan(state, entry)
+    if any(other is entry for other in state.aside):
         _improve(state, entry)
 
 
-def _with_first_plan(state: State, entry: Open, regime: Regime) -> tuple[float | None, Open]:
-    """A quick plan of a layout, and what its bound comes to with the cuts in it."""
-    entry.costs = regime.costs or entry.costs
-    schedule = schedule_of(entry.layout, entry.costs, regime)
-    entry.regime, entry.menu = regime, menu_on(regime.menu(entry.costs), schedule)
-    entry.problem = partition_problem(entry.costs, entry.menu, schedule, regime)
+def _first_plan(state: State, entry: Open) -> float | None:
+    """A quick plan of a layout, and what its bound comes to with the cuts in it.
+
+    None where there is none, or the layout is solved as quickly.
+    """
+    assert entry.regime is not None
+    schedule = schedule_of(entry.layout, entry.costs, entry.regime)
+    entry.menu = menu_on(entry.regime.menu(entry.costs), schedule)
+    entry.problem = partition_problem(entry.costs, entry.menu, schedule, entry.regime)
     entry.bound = max(entry.bound, entry.problem.bound)
     if isinstance(entry.problem, SharedProblem):
-        return entry.problem.first_makespan(), entry
+        return entry.problem.first_makespan()
     _improve(state, entry)
-    return None, entry
+    return None
 
 
 def _improve(state: State, entry: Open) -> None:
     assert entry.problem is not None
     assert entry.regime is not None
     state.report()
+    _take(state, entry)
     if isinstance(entry.problem, SharedProblem):
         entry.problem.most_plans = MOST_PLANS
     solve(state, entry, entry.problem, entry.menu, entry.regime)

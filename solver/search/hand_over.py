@@ -6,8 +6,9 @@ import math
 from heapq import heapify
 
 from solver.layouts.family import Family, listed
+from solver.search.entries import Open
 from solver.search.state import State
-from solver.search.steps import solve_again
+from solver.search.steps import solve_again, step
 
 
 def hand_over(state: State) -> tuple[tuple[Family, int], ...]:
@@ -15,12 +16,14 @@ def hand_over(state: State) -> tuple[tuple[Family, int], ...]:
 
     They leave this search with all their variants, whatever was found out about them.
     """
+    _settle_winner(state)
     while solve_again(state, cut_short=True):
-        pass
+        _settle_winner(state)
     under_way = state.under_way()
     bounds: dict[tuple[int, int], float] = {}
     for entry in (*state.open, *state.aside):
-        _lower(bounds, entry.place, entry.bound)
+        if not _leads(state, entry):
+            _lower(bounds, entry.place, entry.bound)
     for head in state.heads:
         if head.others and not head.shared:
             _lower(bounds, head.place, state.inherited(head, under_way))
@@ -38,6 +41,25 @@ def hand_over(state: State) -> tuple[tuple[Family, int], ...]:
     )
 
 
+def _settle_winner(state: State) -> None:
+    """Go on with the winner's layout until no other regime of it might be better.
+
+    The winner stays in this search, so that nobody else looks at its other regimes.
+    """
+    while not state.out_of_time():
+        entry = min((entry for entry in state.open if _leads(state, entry)), default=None)
+        if entry is None or entry.bound >= state.limit:
+            return
+        state.open.remove(entry)
+        heapify(state.open)
+        step(state, entry)
+
+
+def _leads(state: State, entry: Open) -> bool:
+    """Whether it is the winner's layout, under whichever regime."""
+    return state.leader is not None and entry.place == state.leader.place
+
+
 def _without_winner(state: State, family: Family, position: int) -> list[tuple[Family, int]]:
     """A member, or if the winner is one of its variants the others one by one."""
     variants = family.variants(position)
@@ -51,9 +73,13 @@ def _without_winner(state: State, family: Family, position: int) -> list[tuple[F
 
 def _leave(state: State, members: set[tuple[int, int]]) -> None:
     """Forget all about some members, the winner apart."""
-    state.open = [entry for entry in state.open if entry.place[:2] not in members]
+
+    def stays(entry: Open) -> bool:
+        return entry.place[:2] not in members or _leads(state, entry)
+
+    state.open = list(filter(stays, state.open))
     heapify(state.open)
-    state.aside = [entry for entry in state.aside if entry.place[:2] not in members]
+    state.aside = list(filter(stays, state.aside))
     state.heads = [head for head in state.heads if head.place[:2] not in members]
     state.losers = [each for each in state.losers if each[0][:2] not in members]
     gone = {place for place in (*state.begun, *state.ends) if place[:2] in members}

@@ -35,18 +35,24 @@ def step(state: State, layout: Open) -> None:
 
 
 def _divide(state: State, layout: Open) -> None:
+    for entry in divided(state, layout):
+        heappush(state.open, entry)
+
+
+def divided(state: State, layout: Open) -> list[Open]:
     """One entry for every regime, each with what it recomputes at least in its bound."""
     regimes = state.regimes_of(layout.layout, layout.costs)
     layout.head.open += len(regimes) - 1
     if not regimes:
         state.end(layout, End.INFEASIBLE, math.inf)
+    found = []
     for number, regime in enumerate(regimes):
         bound = max(layout.bound, regime.bound)
         if regime.recompute_seconds:
             bound = max(bound, least_work(layout.layout, layout.costs, regime.recompute_seconds))
         costs = regime.costs or layout.costs
-        entry = replace(layout, bound=bound, number=number, regime=regime, costs=costs)
-        heappush(state.open, entry)
+        found.append(replace(layout, bound=bound, number=number, regime=regime, costs=costs))
+    return found
 
 
 def _bound(state: State, layout: Open, regime: Regime) -> None:

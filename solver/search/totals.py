@@ -23,8 +23,8 @@ class Totals:
     iteration; both on the quickest device where they differ. ``states`` and ``inputs`` are bytes,
     the least of any device. ``layers`` says which kinds are layers. ``alike``: all devices are the
     same. ``on_each``: passes on every device, shape (devices, kinds); ``capacity`` and ``working``:
-    what is left of its bytes beside the reserve, and the least that some block works with, shape
-    (devices,).
+    what is left of its bytes beside the least reserve, and the least that some block works with,
+    shape (devices,).
     """
 
     counts: Floats
@@ -46,7 +46,8 @@ class Totals:
         devices = costs.devices or (costs,)
         passes = _each(devices, lambda block: block.forward_seconds + block.backward_seconds)
         working = _each(devices, lambda block: block.working_bytes)
-        room = [one.capacity_bytes - one.reserved_bytes for one in devices]
+        # A member's pipeline, longer than an exemplar's, may need no buffer.
+        room = [one.capacity_bytes - one.reserved_bytes + one.buffer_bytes for one in devices]
         return Totals(
             counts=np.array([float(number[kind]) for kind in range(len(costs.blocks))]),
             passes=passes.min(axis=0),
