@@ -79,7 +79,7 @@ def evaluation(
         micro_batches=costs.micro_batches,
         stages=[
             _stage(costs, schedule, position, stage, assessment).model_copy(
-                update={"device": devices[position] if devices else None}
+                update={"device": devices[schedule.device(position)] if devices else None}
             )
             for position, stage in enumerate(stages)
         ],

@@ -8,6 +8,7 @@ import pytest
 
 from solver.errors import IllegalLayout
 from solver.layouts import Layout
+from solver.planner import evaluate
 from solver.question import question
 from solver.request import PlanRequest
 from solver.search.totals import Totals
@@ -101,3 +102,19 @@ def test_no_member_has_more_room_than_its_family_says() -> None:
             assert costs.capacity_bytes - costs.reserved_bytes <= most * (1 + 1e-12)
             smaller += costs.reserved_bytes < exemplar.reserved_bytes
     assert smaller
+
+
+@pytest.mark.parametrize("layout", [{"virtual_stages": 2}, {"schedule": "chimera"}])
+def test_every_stage_that_shares_a_device_is_told_its_pool(layout: dict[str, Any]) -> None:
+    alone = {"pipeline_parallel": 2, "data_parallel": 1, "tensor_parallel": 1, **layout}
+    request = PlanRequest.model_validate(
+        {
+            "model": {"huggingface": DENSE},
+            "cluster": POOLS,
+            "training": {"sequence_length": 2048, "global_batch_size": 8},
+            "layout": {**alone, "micro_batch_size": 1, "stage_pools": [[1, 2]]},
+            "recompute": {"policy": "none"},
+        }
+    )
+    found = evaluate(request)
+    assert [stage.device for stage in found.stages] == ["H100-SXM5-80GB"] * 4
