@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 
 from solver.costs.pipeline import PipelineCosts
@@ -126,9 +127,13 @@ def _find_nearest(state: State, misfits: list[Open]) -> None:
     """
     first = [entry for entry in misfits if entry.number == 0 or _has_own_costs(entry.regime)]
     for entry in sorted(first, key=lambda entry: entry.place)[:MOST_MISFITS]:
+        if _is_late(state):
+            return
         _miss(state, entry.layout, entry.costs, entry.problem)
     if state.nearest is None:
         for layout in state.frontier.misfits(MOST_MISFITS):
+            if _is_late(state):
+                return
             _miss(state, layout, state.costs_of(layout), None)
 
 
@@ -143,9 +148,14 @@ def _miss(state: State, layout: Layout, costs: PipelineCosts, problem: Problem |
         schedule = schedule_of(layout, costs, regime)
         menu = menu_on(regime.menu(costs), schedule)
         problem = partition_problem(costs, menu, schedule, regime)
-    result = problem.solve()
+    result = problem.solve(time_limit_seconds=max(state.deadline - time.monotonic(), 1.0))
     if isinstance(result, Infeasible):
         state.nearer(layout, result)
+
+
+def _is_late(state: State) -> bool:
+    """Whether one layout that does not fit has to do, for time is over."""
+    return state.nearest is not None and time.monotonic() >= state.deadline
 
 
 def _has_own_costs(regime: Regime | None) -> bool:
