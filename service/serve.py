@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
@@ -26,7 +28,20 @@ _POLL_SECONDS = 0.05
 
 
 class _Server(uvicorn.Server):
-    """Ends event streams when it is told to stop; they would keep it waiting."""
+    """Ends event streams when it is told to stop; they would keep it waiting.
+
+    ``at_the_end`` runs once everything else has stopped: uvicorn then raises the signal that
+    stopped it again, after which nothing runs.
+    """
+
+    def __init__(self, config: uvicorn.Config, at_the_end: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._at_the_end = at_the_end
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop, and run what stands at the end."""
+        await super().shutdown(sockets)
+        self._at_the_end()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to stop."""
@@ -44,8 +59,7 @@ def serve(host: str, port: int, first: PlanRequest | None = None) -> None:
     memory.share_one_heap()
     settings = resolved(Settings(), host)
     logs.configure(settings.log_level, settings.log_format)
-    if settings.traces_url is not None:
-        traces.send_to(settings.traces_url)
+    end_tracing = traces.send_to(settings.traces_url) if settings.traces_url else _nothing
     if settings.access == "required":
         _see_that_there_is_a_key(settings)
     server = _Server(
@@ -57,12 +71,17 @@ def serve(host: str, port: int, first: PlanRequest | None = None) -> None:
             access_log=False,
             server_header=False,
             log_config=None,
-        )
+        ),
+        at_the_end=end_tracing,
     )
     threading.Thread(target=_greet, args=(server, first), daemon=True).start()
     server.run()
     if not server.started:
         sys.exit(3)
+
+
+def _nothing() -> None:
+    """Leave nothing to be done."""
 
 
 def _see_that_there_is_a_key(settings: Settings) -> None:

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from solver.request import PlanRequest, canonical
 
-ANSWERS = 10
+ANSWERS = 11
 """Raised whenever the same request may get another answer: costs, bounds or search changed."""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from opentelemetry.context import Context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -9,8 +11,11 @@ from service.problems import ProblemError, problem
 from service.version import VERSION
 
 
-def send_to(url: str) -> None:
+def send_to(url: str) -> Callable[[], None]:
     """Send this process's spans to an OTLP/HTTP endpoint, in batches.
+
+    Returns what sends the spans that still wait, and ends sending; a process that ends by itself
+    does so anyway, one that a signal ends must do it before.
 
     Raises:
         ProblemError: The packages that can are not installed.
@@ -35,6 +40,7 @@ def send_to(url: str) -> None:
     provider = TracerProvider(resource=resource)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=url)))
     trace.set_tracer_provider(provider)
+    return provider.shutdown
 
 
 def current() -> str | None:
