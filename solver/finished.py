@@ -234,7 +234,7 @@ def no_plan(request: PlanRequest, outcome: Outcome, seconds: float) -> answers.P
             id=plan_id(request),
             status=answers.Status.FAILED,
             solver=report,
-            error="The time limit passed before a plan was found; give more time_limit_seconds.",
+            error=_undecided_in_words(request, seconds),
         )
     layout, missing = outcome.nearest
     if not missing.admitted:
@@ -260,6 +260,15 @@ def no_plan(request: PlanRequest, outcome: Outcome, seconds: float) -> answers.P
         ),
         solver=report,
         error=_shortfall_in_words(request, layout, missing),
+    )
+
+
+def _undecided_in_words(request: PlanRequest, seconds: float) -> str:
+    if seconds >= request.search.time_limit_seconds:
+        return "The time limit passed before a plan was found; give more time_limit_seconds."
+    return (
+        "No plan was found, and it could not be proved that none fits: memory is just about what is "
+        "needed. Allow a little more of it, more devices or fewer virtual_stages."
     )
 
 

@@ -153,6 +153,19 @@ class Candidates:
         """The run behind an index."""
         return int(self.offset[stage]) + a, int(self.offset[stage + 1]) + b
 
+    def run_of(self, stage: int, cut: Cut) -> int:
+        """The place in the totals of a run of the stage's window."""
+        return int(self.runs[(stage, *self.index(stage, cut))])
+
+    def runs_of(self, cuts: tuple[Cut, ...]) -> Index:
+        """The places in the totals of the stages' runs, shape (V,)."""
+        return np.array([self.run_of(stage, cut) for stage, cut in enumerate(cuts)])
+
+    def admits(self, cuts: tuple[Cut, ...]) -> bool:
+        """Whether every stage's run is still in question."""
+        at = [self.index(stage, cut) for stage, cut in enumerate(cuts)]
+        return all(bool(self.alive[stage, a, b]) for stage, (a, b) in enumerate(at))
+
     def index(self, stage: int, cut: Cut) -> tuple[int, int]:
         """The index of a run of the stage's window."""
         return cut[0] - int(self.offset[stage]), cut[1] - int(self.offset[stage + 1])

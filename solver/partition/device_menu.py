@@ -15,6 +15,8 @@ from functools import cached_property
 import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
+from solver.partition.core import ROUNDING
+from solver.partition.footprints import Moments, free_footprints, least_held
 from solver.partition.free_menu import FreeMenu
 from solver.partition.greedy import Greedy
 from solver.partition.menu import Index, Mix
@@ -112,8 +114,30 @@ class DeviceMenu:
                 parts = self._by_chunk(found)
                 if menu is self._menus[-1] or self.fits(parts, states):
                     return [self._mix(chunk) for chunk in parts]
-        least = [[(k, 0, n) for k, n in enumerate(row) if n] for row in counts.tolist()]
+        least = self._least(counts)
         return [self._mix(chunk) for chunk in least] if self.fits(least, states) else None
+
+    def _least(self, counts: Index) -> list[list[tuple[int, int, int]]]:
+        """(kind, choice, count) per chunk, in the least memory."""
+        found = free_footprints(self._costs, self._frontiers, counts)
+        at = Moments(self._alive, self._waiting, self._acting)
+        _, ways = least_held(at, found.kept, found.buffers, found.waiting)
+        parts: list[list[tuple[int, int, int]]] = []
+        for chunk, way in enumerate(ways):
+            limit = float(found.buffers[chunk, way]) * (1 + ROUNDING)
+            parts.append(
+                [
+                    (kind, self._least_choice(kind, limit), count)
+                    for kind, count in enumerate(counts[chunk].tolist())
+                    if count
+                ]
+            )
+        return parts
+
+    def _least_choice(self, kind: int, limit: float) -> int:
+        """The first choice, they are by kept bytes, whose buffer stays within a limit."""
+        front, block = self._frontiers[kind], self._costs.blocks[kind]
+        return int((front.rebuilt + block.working_bytes <= limit).argmax())
 
     def _by_chunk(self, found: Mix) -> list[list[tuple[int, int, int]]]:
         parts: list[list[tuple[int, int, int]]] = [[] for _ in self._chunks]

@@ -12,6 +12,7 @@ import itertools
 import math
 
 from solver.partition.candidates import Cut
+from solver.partition.footprints import Footprints, given_footprints
 from solver.partition.menu import Mix
 from solver.partition.prefix_menu import PrefixMenu
 from solver.partition.ruled_shared import RuledSharedProblem
@@ -109,9 +110,17 @@ class PrefixSharedProblem(RuledSharedProblem):
     def _counts_tuple(self, run: int) -> tuple[int, ...]:
         return tuple(self._signatures.counts[run].tolist())
 
-    def _mix(self, run: int) -> Mix:
-        """The most layers: what is asked for where nothing fits."""
-        return self._rule.mixes(self._counts_tuple(run))[-1]
+    def _footprints(self) -> Footprints:
+        """Every run with each number of layers."""
+        counts = self._signatures.counts
+        return given_footprints(
+            self._costs,
+            counts,
+            [
+                [self._way(mix) for mix in self._rule.mixes(self._counts_tuple(run))]
+                for run in range(len(counts))
+            ],
+        )
 
 
 def _seconds(chosen: Chosen) -> float:

@@ -17,9 +17,9 @@ import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.candidates import Bools, Cut
+from solver.partition.footprints import Footprints, given_footprints
 from solver.partition.free_menu import FreeMenu
 from solver.partition.menu import Index, Menu, Mix
-from solver.partition.outcome import Infeasible
 from solver.partition.regime import Split
 from solver.partition.shared import Plan, SharedProblem
 from solver.partition.split_rows import SplitRows
@@ -143,15 +143,15 @@ class RuledSharedProblem(SharedProblem):
         states = float(self._totals.states[here].sum())
         return states + held + self._costs.reserved_bytes
 
-    def _shortfall(self, deadline: float) -> Infeasible:  # noqa: ARG002
-        """What the best of the first splits misses, and on which device."""
-        usages = []
-        copies = self._schedule.stages // self._schedule.depth
-        for cuts in (one * copies for one in self._first_cuts()):
-            runs = [int(self._signatures.of_run[cut]) for cut in cuts]
-            mixes = tuple(self._mix(run) for run in runs)
-            devices = range(self._schedule.devices)
-            usages.append([self._device_bytes(runs, mixes, device) for device in devices])
-        needed = min(usages, key=max)
-        worst = int(np.argmax(needed))
-        return Infeasible(worst, needed[worst] - self._costs.capacity_bytes, needed[worst])
+    def _footprints(self) -> Footprints:
+        """Every run in the one way that the rule makes of it."""
+        runs = range(len(self._signatures.counts))
+        return given_footprints(
+            self._costs, self._signatures.counts, [[self._way(self._mix(run))] for run in runs]
+        )
+
+    def _way(self, mix: Mix) -> tuple[float, float]:
+        """Kept bytes of a micro-batch, and the largest buffer."""
+        parts, blocks = self._rule.parts(mix), self._costs.blocks
+        buffers = [part.recompute_bytes + blocks[part.kind].working_bytes for part in parts]
+        return sum(part.kept_bytes for part in parts), max(buffers)

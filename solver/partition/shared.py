@@ -31,6 +31,8 @@ from solver.partition.device_chains import device_chains, mean_chain
 from solver.partition.device_menu import DeviceMenu
 from solver.partition.even import even_split
 from solver.partition.few_splits import FewSplits, splits_count
+from solver.partition.fitting_splits import FittingSplits
+from solver.partition.footprints import Footprints, free_footprints
 from solver.partition.free_menu import FreeMenu
 from solver.partition.menu import Floats, Mix
 from solver.partition.outcome import (
@@ -47,12 +49,12 @@ from solver.partition.regime import Split
 from solver.partition.relaxed_splits import RelaxedSplits
 from solver.partition.rounded_mixes import rounded_mixes
 from solver.partition.runs import run_totals, signatures
-from solver.partition.shared_memory import least_recompute, needed_bytes
+from solver.partition.shared_memory import least_recompute
 from solver.partition.shared_program import SharedModel
 from solver.partition.split_bounds import SplitBounds
 from solver.partition.split_moves import level_blocks, moved
 from solver.partition.split_rows import QUICK, THOROUGH, SplitRows
-from solver.recompute.frontier import Frontier, frontier_of
+from solver.recompute.frontier import Frontier
 from solver.schedules import Schedule, StageTimes, critical_path, schedule_graph, simulate
 
 SMALL = 2_000
@@ -150,6 +152,8 @@ class SharedProblem:
             return Dominated(self.bound)
         root = self.bound - self._costs.fixed_seconds
         self._improve(deadline)
+        if self._best[1] is None and (missing := self._find_fitting(deadline)) is not None:
+            return missing
         proved = root
         if self._is_small():
             proved = self._add_rows(deadline, cutoff)
@@ -163,11 +167,10 @@ class SharedProblem:
                 proved = max(proved, self._relax(deadline, relative_gap, cutoff))
         makespan, plan = self._best
         lower = max(root, min(proved, makespan))
-        if plan is None:
-            missing = self._shortfall(deadline)
-            proved_all = lower + self._costs.fixed_seconds
-            return missing if missing.missing_bytes > 0 else Dominated(proved_all)
         lower += self._costs.fixed_seconds
+        if plan is None:
+            fits_none = math.isinf(lower) and math.isinf(cutoff)
+            return self._shortfall(deadline) if fits_none else Dominated(min(lower, cutoff))
         if lower >= cutoff:
             return Dominated(lower)
         return self._partition(makespan, plan, lower)
@@ -511,33 +514,36 @@ class SharedProblem:
             weight=totals.weight[chosen],
         )
 
-    def _shortfall(self, deadline: float) -> Infeasible:
-        """What a plan of least memory misses, and on which device.
+    # -- what is missing --------------------------------------------------------------------
 
-        In small cases it is the plan that misses least; in larger ones the best of the first plans.
-        """
+    def _find_fitting(self, deadline: float) -> Infeasible | None:
+        """Begin with a split that fits, where the first ones do not; or prove that none does."""
         if not self._everything.connected(self._everything.alive).any():
             return NOT_ADMITTED
-        least = tuple(frontier_of([front.choices[0]]) for front in self._menu.frontiers)
-        plans = self._first_cuts()
-        if self._is_small():
-            left = max(deadline - time.monotonic(), 1.0)
-            result = self._model(least, 1.0).solve_shortfall(left)
-            plans = [result.plan[0][: self._schedule.depth]] if result.plan is not None else plans
-        copies = self._schedule.stages // self._schedule.depth
-        usages = [
-            [self._needed(cuts * copies, device, least) for device in range(self._schedule.devices)]
-            for cuts in plans
-        ]
-        needed = min(usages, key=max)
-        worst = int(np.argmax(needed))
-        return Infeasible(worst, needed[worst] - self._costs.capacity_bytes, needed[worst])
+        found = self._fitting_splits().least_missing(self._first_cuts(), deadline)
+        if found.nothing_fits:
+            return Infeasible(found.device, found.missing, found.needed)
+        if found.missing <= 0:
+            self._try([found.cuts])
+            self._improve(deadline)
+        return None
 
-    def _needed(self, cuts: tuple[Cut, ...], device: int, least: tuple[Frontier, ...]) -> float:
-        """Bytes that a device needs when its stages hold these cuts and keep the least."""
-        runs = [int(self._signatures.of_run[cuts[s]]) for s in self._schedule.stages_of(device)]
-        counts, states = self._signatures.counts[runs], float(self._totals.states[runs].sum())
-        return needed_bytes(self._costs, least, self._schedule, device, counts) + states
+    def _shortfall(self, deadline: float) -> Infeasible:
+        """What a plan of little memory misses, where it is known that none fits."""
+        if not self._everything.connected(self._everything.alive).any():
+            return NOT_ADMITTED
+        splits = self._fitting_splits()
+        found = splits.least_missing(self._first_cuts(), deadline, quick=True)
+        return Infeasible(found.device, found.missing, found.needed)
+
+    def _fitting_splits(self) -> FittingSplits:
+        capacity, reserved = self._costs.capacity_bytes, self._costs.reserved_bytes
+        footprints = self._footprints()
+        return FittingSplits(self._everything, footprints, self._schedule, capacity, reserved)
+
+    def _footprints(self) -> Footprints:
+        """In how little memory every run can be held."""
+        return free_footprints(self._costs, self._menu.frontiers, self._signatures.counts)
 
 
 def _only(everything: Candidates, split: Split) -> Bools:

@@ -6,25 +6,22 @@ their choices c; devices d, and their moments (``schedules/moments.py``). ::
 
     minimise   T
     over       y[s, r] in {0, 1},  x[s, k, c] >= 0 integer,  u[s, k, c] in {0, 1},
-               R[s] >= 0,  T >= 0,  E = 0
+               R[s] >= 0,  T >= 0
     (cover)    the stages' runs follow one another without gap; in a second copy of the model they
                are the same                                         -> PartitionModel.add_cover
     (choices)  sum over c of x[s, k, c] = sum over r of count[k, r] y[s, r]       -> _add_choices
     (buffer)   x[s, k, c] <= most[s, k] u[s, k, c],
                R[s] >= (rebuilt[k, c] + working[k]) u[s, k, c]                     -> _add_choices
     (memory)   for every moment of d: sum over its stages of states y + alive kept x + waiting
-               held y, plus R of the stage that acts, if any, is at most the capacity + E
+               held y, plus R of the stage that acts, if any, is at most the capacity
                                                                                    -> _add_memory
     (times)    f[s] = sum F y,  b[s] = sum B y + sum seconds x,  and gradients of weights apart
                                                                   -> PartitionModel.stage_time
     (paths)    T >= length of every path in the pool              -> PartitionModel.add_paths
-
-Where nothing fits, E is set free and minimised instead: what the best plan misses.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from ortools.math_opt.python import mathopt
@@ -39,9 +36,6 @@ from solver.schedules.moments import moments
 
 CAPACITY = 1e5
 """What the program counts a device's memory as, or its share of the states if that is more."""
-
-MISSING = 1e-3
-"""Relative gap to which the bytes that are missing are minimised."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +77,6 @@ class SharedModel(PartitionModel):
         self._room = max(costs.capacity_bytes, held / schedule.devices)
         self._taken: dict[tuple[int, int, int], mathopt.Variable] = {}
         self._buffers = [self.model.add_variable(lb=0.0) for _ in self.runs]
-        self._excess = self.model.add_variable(lb=0.0, ub=0.0, name="E")
         self._add_choices()
         self._add_memory()
 
@@ -154,7 +147,7 @@ class SharedModel(PartitionModel):
                 terms += states
                 if moment.acting is not None:
                     terms.append(1.0 * self._buffers[moment.acting])
-                self.model.add_linear_constraint(mathopt.fast_sum(terms) <= room + self._excess)
+                self.model.add_linear_constraint(mathopt.fast_sum(terms) <= room)
 
     def solve_shared(
         self, relative_gap: float, time_limit_seconds: float, cutoff: float
@@ -164,13 +157,6 @@ class SharedModel(PartitionModel):
             self.model.add_linear_constraint(self.makespan <= cutoff / self.unit)
         values, bound = self.minimise(self.makespan, relative_gap, time_limit_seconds)
         bound *= self.unit
-        return SharedResult(None if values is None else self._plan(values), bound)
-
-    def solve_shortfall(self, time_limit_seconds: float) -> SharedResult:
-        """The plan whose fullest device misses least memory, and the bytes it misses at least."""
-        self._excess.upper_bound = math.inf
-        values, bound = self.minimise(self._excess, MISSING, time_limit_seconds)
-        bound *= self._room / CAPACITY
         return SharedResult(None if values is None else self._plan(values), bound)
 
     def _plan(self, values: Values) -> tuple[tuple[Cut, ...], tuple[Mix, ...]]:

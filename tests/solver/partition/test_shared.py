@@ -59,6 +59,7 @@ def test_a_search_that_finds_no_plan_claims_no_more_than_it_proved(
     best = SharedProblem(costs, menu_of(costs), schedule).solve()
     assert isinstance(best, Partition)
     monkeypatch.setattr(SharedProblem, "_improve", lambda *_: None)
+    monkeypatch.setattr(SharedProblem, "_find_fitting", lambda *_: None)
     monkeypatch.setattr(SharedProblem, "_splits_are_few", lambda *_: False)
     for cutoff in (math.inf, best.makespan * 1.5):
         found = SharedProblem(costs, menu_of(costs), schedule).solve(cutoff=cutoff)
