@@ -267,7 +267,7 @@ def _undecided_in_words(request: PlanRequest, seconds: float) -> str:
     if seconds >= request.search.time_limit_seconds:
         return "The time limit passed before a plan was found; give more time_limit_seconds."
     return (
-        "No plan was found, and it could not be proved that none fits: memory is just about what is "
+        "No plan was found, and it could not be proved that none fits: memory is about what is "
         "needed. Allow a little more of it, more devices or fewer virtual_stages."
     )
 
