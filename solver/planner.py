@@ -243,10 +243,13 @@ def evaluated(asked: Question) -> answers.Evaluation:
     )
     cuts = given_cuts(asked, costs, schedule)
     recompute = asked.request.recompute
+    stalls = uses_stalls(recompute)
+    if stalls and schedule.virtual_stages > 1:  # chunks of a device decide it together
+        schedule = recomputing_ahead(schedule)
     stages = stages_under(recompute, costs, schedule, cuts)
     if recompute.offload is Offload.ON:
         costs, stages = _offloading_if_better(recompute, costs, layout, schedule, cuts, stages)
-    if uses_stalls(recompute):
+    if stalls and schedule.virtual_stages == 1:
         schedule = recomputing_ahead(schedule)
         stages = ahead_where_it_helps(costs, schedule, policy_menu(costs, recompute), stages)
     assessment = assess(costs, schedule, stages)

@@ -34,6 +34,7 @@ from solver.partition.deferring_menu import menu_by_stage
 from solver.partition.free_menu import FreeMenu
 from solver.partition.outcome import Partition
 from solver.partition.policy_menu import policy_menu
+from solver.partition.timed_menu import TimedMenu
 from solver.plan import Plan, Status
 from solver.question import Question, question
 from solver.recheck_shared import EveryPlan, TooMany
@@ -153,8 +154,9 @@ def _bound(plan: Plan, asked: Question, costs: PipelineCosts) -> Claim:
     if recompute.policy in METHODS:
         return _by_method(METHODS[recompute.policy], plan, asked, costs)
     claim = f"no plan of this layout takes less than {lower:.6g} s"
-    if layout.virtual_stages > 1 or layout.schedule == "chimera":
-        return _bound_of_chunks(claim, plan, asked, costs)
+    shared = layout.virtual_stages > 1 or layout.schedule == "chimera"
+    if shared or recompute.overlap is Overlap.STALLS:
+        return _bound_of_every(claim, plan, asked, costs)
     simple = layout.schedule in ("1f1b", "gpipe", "zb-h1")
     free = recompute.choice_per is not ChoicePer.MODEL
     on_demand = recompute.overlap in (None, Overlap.OFF) and plan.restriction is None
@@ -180,17 +182,19 @@ def _bound(plan: Plan, asked: Question, costs: PipelineCosts) -> Claim:
     return Claim(claim, Verdict.HOLDS, how)
 
 
-def _bound_of_chunks(claim: str, plan: Plan, asked: Question, costs: PipelineCosts) -> Claim:
-    """Where devices hold several stages."""
+def _bound_of_every(claim: str, plan: Plan, asked: Question, costs: PipelineCosts) -> Claim:
+    """Where devices hold several stages, or stages recompute ahead: all plans of small pipelines."""
     layout, lower, recompute = plan.layout, plan.lower_bound_seconds, asked.request.recompute
     assert layout is not None
     assert lower is not None
     menu = policy_menu(costs, recompute)
+    if isinstance(menu, TimedMenu):
+        menu = menu.on_demand
     plain = not costs.devices and recompute.offload is Offload.OFF and plan.restriction is None
-    plain &= recompute.overlap in (None, Overlap.OFF)
+    plain &= recompute.overlap in (None, Overlap.OFF, Overlap.STALLS)
     plain &= recompute.choice_per is ChoicePer.BLOCK
     if not plain or not isinstance(menu, FreeMenu):
-        how = "with several stages per device, only free choices on demand are re-proved"
+        how = "with several stages per device or stalls, only free choices are re-proved, windows not"
         return Claim(claim, Verdict.NOT_CHECKED, how)
     every = EveryPlan(
         costs,
@@ -199,6 +203,7 @@ def _bound_of_chunks(claim: str, plan: Plan, asked: Question, costs: PipelineCos
         layout.pipeline_parallel,
         2 if layout.schedule == "chimera" else layout.virtual_stages,
         layout.interleaving_group or 0,
+        stalls=recompute.overlap is Overlap.STALLS,
     )
     try:
         faster = every.faster_than((lower - costs.fixed_seconds) * (1 - ROUNDING))

@@ -1,4 +1,6 @@
-"""The bound of a plan whose devices hold several stages, proved again by going through all plans.
+"""The bound of a small pipeline's plan, proved again by going through all plans.
+
+For pipelines whose devices hold several stages, or whose stages may recompute ahead of the gradient.
 
 Every split is looked at, and on every device every way to keep and recompute that its memory admits
 (``frontiers`` say what a block may do). Most fall at once: passes of fewer seconds never end an
@@ -28,11 +30,11 @@ MOST_SPLITS = 20_000
 MOST_WAYS = 50_000
 """Ways of a stage, or of a device, that are compared."""
 
-Way = tuple[float, float, float]
-"""Recompute seconds, kept bytes and the largest buffer of a stage."""
+Way = tuple[float, float, float, float]
+"""Recompute seconds on demand and ahead, kept bytes and what a stage rebuilds into at most."""
 
-Seconds = tuple[float, ...]
-"""Recompute seconds of each stage of a device."""
+Seconds = tuple[tuple[float, float], ...]
+"""Recompute seconds, on demand and ahead, of each stage of a device."""
 
 
 class TooMany(Exception):
@@ -69,6 +71,7 @@ class EveryPlan:
         devices: Pipeline-parallel size.
         chunks: Stages on each device.
         group: Micro-batches that an interleaved schedule takes through a chunk in a row.
+        stalls: Whether stages may recompute ahead of the gradient.
     """
 
     def __init__(
@@ -79,8 +82,10 @@ class EveryPlan:
         devices: int,
         chunks: int,
         group: int = 0,
+        *,
+        stalls: bool = False,
     ) -> None:
-        self._costs, self._frontiers = costs, frontiers
+        self._costs, self._frontiers, self._stalls = costs, frontiers, stalls
         self._stages = devices * chunks
         self._copies = 2 if schedule == "chimera" else 1
         self._depth = self._stages // self._copies
@@ -91,6 +96,8 @@ class EveryPlan:
         ]
         n = costs.micro_batches
         orders = [order_of(schedule, d, devices, chunks, n, group) for d in range(devices)]
+        if stalls:
+            orders = [_with_recompute(order) for order in orders]
         self._steps = list(_in_turn(orders, self._depth, schedule))
         self._moments = [
             _moments(order, held) for order, held in zip(orders, self._held_by, strict=True)
@@ -134,10 +141,14 @@ class EveryPlan:
         ]
         if not all(ways):
             return None
-        least = [0.0] * self._stages
+        # A path has what runs ahead no more often than what runs on demand.
+        least = [(0.0, 0.0)] * self._stages
         for held, mine in zip(self._held_by, ways, strict=True):
             for place, stage in enumerate(held):
-                least[stage] = min(way[place] for way in mine)
+                seconds = min(sum(way[place]) for way in mine)
+                least[stage] = (0.0, seconds) if self._stalls else (seconds, 0.0)
+                if len(mine) == 1:
+                    least[stage] = mine[0][place]
         return self._decide(0, ways, runs, times, least, limit)
 
     def _decide(
@@ -146,7 +157,7 @@ class EveryPlan:
         ways: list[list[Seconds]],
         runs: list[tuple[int, ...]],
         times: list[dict[str, float]],
-        again: list[float],
+        again: list[tuple[float, float]],
         limit: float,
     ) -> float | None:
         """Devices before this one are decided, the others take the least on every stage."""
@@ -176,7 +187,10 @@ class EveryPlan:
         return {"F": sum(op.forward_seconds for op in ops), "B": backward, "W": late}
 
     def _makespan(
-        self, runs: list[tuple[int, ...]], times: list[dict[str, float]], again: list[float]
+        self,
+        runs: list[tuple[int, ...]],
+        times: list[dict[str, float]],
+        again: list[tuple[float, float]],
     ) -> float:
         """Every task as soon as it may."""
         self._left -= len(self._steps)
@@ -190,7 +204,10 @@ class EveryPlan:
             gathered.append(max(sum(b.gather_seconds for b in here) - hidden, 0.0))
             hidden = costs.gradient_overlap * (own["B"] + own["W"])
             reduced.append(max(sum(b.gradient_seconds for b in here) - hidden, 0.0))
-        seconds = [dict(own, B=own["B"] + more) for own, more in zip(times, again, strict=True)]
+        seconds = [
+            dict(own, B=own["B"] + on_demand, R=ahead)
+            for own, (on_demand, ahead) in zip(times, again, strict=True)
+        ]
         ends: list[float] = []
         final = [0.0] * self._stages
         for step in self._steps:
@@ -217,11 +234,13 @@ class EveryPlan:
             if math.prod(map(len, options)) > MOST_WAYS:
                 raise TooMany
             fitting = {
-                tuple(way[0] for way in ways)
+                tuple(seconds for way in ways for seconds in way[:2])
                 for ways in itertools.product(*options)
                 if self._fits(device, runs, ways)
             }
-            self._fitting[key] = _least(sorted(fitting))
+            self._fitting[key] = [
+                tuple(zip(row[::2], row[1::2], strict=True)) for row in _least(sorted(fitting))
+            ]
         return self._fitting[key]
 
     def _fits(self, device: int, runs: tuple[tuple[int, ...], ...], ways: tuple[Way, ...]) -> bool:
@@ -231,36 +250,55 @@ class EveryPlan:
         waits = [sum(block.weight_held_bytes for block in here) for here in blocks]
         peak = sum(b.update_bytes for b in every) + max(b.working_bytes for b in every)
         for moment in self._moments[device]:
-            held = sum(count * way[1] for count, way in zip(moment.alive, ways, strict=True))
+            held = sum(count * way[2] for count, way in zip(moment.alive, ways, strict=True))
             held += sum(count * size for count, size in zip(moment.waiting, waits, strict=True))
-            peak = max(peak, held + (0.0 if moment.acting is None else ways[moment.acting][2]))
+            peak = max(peak, held + (0.0 if moment.acting is None else ways[moment.acting][3]))
         needed = peak + sum(block.states.total for block in every) + costs.reserved_bytes
         return needed <= costs.capacity_bytes
 
     def _of_run(self, run: tuple[int, ...]) -> list[Way]:
         """What a stage of these blocks may do, no way worse than another in everything."""
         if run not in self._ways:
-            ways: list[Way] = [(0.0, 0.0, 0.0)]
+            # Seconds, kept bytes, the largest buffer of a block; all that is rebuilt, working bytes.
+            sums: list[tuple[float, ...]] = [(0.0, 0.0, 0.0, 0.0, 0.0)]
             for kind in run:
                 front, working = self._frontiers[kind], self._costs.blocks[kind].working_bytes
                 each = list(
                     zip(
                         front.seconds.tolist(),
                         front.kept.tolist(),
-                        (front.rebuilt + working).tolist(),
+                        front.rebuilt.tolist(),
                         strict=True,
                     )
                 )
-                if len(ways) * len(each) > MOST_WAYS:
+                if len(sums) * len(each) > MOST_WAYS:
                     raise TooMany
-                sums = {
-                    (a + seconds, b + kept, max(c, buffer))
-                    for a, b, c in ways
-                    for seconds, kept, buffer in each
+                added = {
+                    (
+                        a + seconds,
+                        b + kept,
+                        max(c, rebuilt + working),
+                        d + rebuilt if self._stalls else 0.0,
+                        max(e, working),
+                    )
+                    for a, b, c, d, e in sums
+                    for seconds, kept, rebuilt in each
                 }
-                ways = [(a, b, c) for a, b, c in _least(sorted(sums))]
-            self._ways[run] = ways
+                sums = _least(sorted(added))
+            ways = {(a, 0.0, b, c) for a, b, c, _, _ in sums}
+            if self._stalls:
+                ways |= {(0.0, a, b, d + e) for a, b, _, d, e in sums}
+            self._ways[run] = [(a, b, c, d) for a, b, c, d in _least(sorted(ways))]
         return self._ways[run]
+
+
+def _with_recompute(order: list[Task]) -> list[Task]:
+    """The order with R(s, m) just before each B(s, m)."""
+    found: list[Task] = []
+    for work, stage, m in order:
+        found += [("R", stage, m)] if work == "B" else []
+        found.append((work, stage, m))
+    return found
 
 
 def _in_turn(orders: list[list[Task]], depth: int, schedule: str) -> Iterator[_Step]:
@@ -293,7 +331,7 @@ def _needs(task: Task, depth: int) -> Task | None:
         return None if stage % depth == 0 else ("F", stage - 1, m)
     if work == "B":
         return ("F", stage, m) if stage % depth == depth - 1 else ("B", stage + 1, m)
-    return ("B", stage, m)
+    return ("B", stage, m) if work == "W" else None
 
 
 def _moments(order: list[Task], held: list[int]) -> list[_Moment]:
@@ -312,7 +350,7 @@ def _moments(order: list[Task], held: list[int]) -> list[_Moment]:
             note(held.index(stage))
             alive[stage] -= 1
             waiting[stage] += late
-        else:
+        elif work == "W":
             waiting[stage] -= 1
         if late:
             note(None)

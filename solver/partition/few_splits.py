@@ -28,8 +28,8 @@ class FewSplits:
     def __init__(self, sequence: tuple[int, ...], depth: int) -> None:
         self._kinds, self._depth = np.array(sequence), depth
         more = len(sequence) - depth
-        chosen = itertools.combinations_with_replacement(range(depth), more)
-        self._extra = np.array(list(chosen), dtype=np.int64).reshape(-1, more)
+        chosen = list(itertools.combinations_with_replacement(range(depth), more))
+        self._extra = np.array(chosen, dtype=np.int64).reshape(len(chosen), more)
 
     def __len__(self) -> int:
         return len(self._extra)

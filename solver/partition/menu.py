@@ -26,12 +26,14 @@ class Mix:
 
     ``seconds`` is the recompute time per micro-batch; ``bound`` is at most the least possible.
     ``charged`` is the part of ``seconds`` by which recompute in windows lengthens collectives.
+    ``ahead``: the rest runs ahead of the gradient; known where stages share devices.
     """
 
     seconds: float
     bound: float
     parts: tuple[tuple[int, int, int], ...]
     charged: float = 0.0
+    ahead: bool = False
 
 
 @dataclass(frozen=True)

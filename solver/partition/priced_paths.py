@@ -32,6 +32,14 @@ class PricedPath:
     constant: float
 
 
+def least_runs(path: Path) -> Floats:
+    """How often each stage's recompute stands on a path at least, shape (stages,).
+
+    With its backward if it is on demand; ahead of the gradient less often.
+    """
+    return np.minimum(path.backward, path.recompute or path.backward).astype(np.float64)
+
+
 class Prices:
     """Priced paths of one pipeline whose stages share devices."""
 
@@ -68,12 +76,13 @@ class Prices:
         schedule = self._schedule
         kinds = len(self._frontiers)
         seconds = np.zeros((schedule.stages, kinds))
-        for work in schedule.work:
-            seconds += np.outer(path.count(work), self._seconds[work])
+        for work, of_kind in self._seconds.items():
+            if work in schedule.work:
+                seconds += np.outer(path.count(work), of_kind)
         seconds[list(path.step)] += self._step
         place = [schedule.device(stage) for stage in range(schedule.stages)]
         own = price[place]
-        times = np.array(path.backward, dtype=np.float64)
+        times = least_runs(path)
         for kind, front in enumerate(self._frontiers):
             choices = times[:, None] * front.seconds + (own * self._alive)[:, None] * front.kept
             seconds[:, kind] += choices.min(axis=1)
@@ -90,7 +99,7 @@ class Prices:
         found = np.zeros(schedule.devices)
         for device in range(schedule.devices):
             mine = schedule.stages_of(device)
-            times = np.array(path.backward, dtype=np.float64)[mine]
+            times = least_runs(path)[mine]
             alive, held = self._alive[mine], counts[mine]
             fixed = float((held @ self._states).sum() + self._waiting[mine] @ (held @ self._held))
             most = sum(

@@ -15,6 +15,7 @@ from solver.partition.prefix_shared import PrefixSharedProblem
 from solver.partition.regime import Admits, Regime, Split
 from solver.partition.ruled_shared import RuledSharedProblem
 from solver.partition.shared import SharedProblem
+from solver.partition.stalling_shared import StallingProblem
 from solver.partition.solve import PartitionProblem
 from solver.partition.timed_menu import TimedMenu
 from solver.partition.window_menu import WindowMenu
@@ -27,11 +28,13 @@ def menu_on(menu: Menu, schedule: Schedule) -> Menu:
     """The menu as a schedule can use it.
 
     Chunks of a device, and stages that make gradients of weights apart, hide recompute in windows
-    of their own blocks.
+    of their own blocks; chunks in stalls as well.
     """
     if Work.RECOMPUTE not in schedule.work and isinstance(menu, TimedMenu):
         menu = menu.on_demand
     apart = schedule.virtual_stages > 1 or schedule.splits_backward
+    if apart and isinstance(menu, TimedMenu):
+        return TimedMenu(menu_on(menu.on_demand, schedule), menu_on(menu.ahead(), schedule))
     if apart and isinstance(menu, WindowMenu):
         return menu.alone
     return menu
@@ -79,6 +82,8 @@ def _shared(
     split: Split | None = None,
 ) -> SharedProblem:
     """The problem of stages that share devices, by what their blocks may choose among."""
+    if isinstance(menu, TimedMenu):
+        return StallingProblem(costs, menu, schedule, admits, split)
     if isinstance(menu, FreeMenu):
         return SharedProblem(costs, menu, schedule, admits, split)
     if isinstance(menu, PrefixMenu):

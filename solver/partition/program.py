@@ -168,7 +168,7 @@ class PartitionModel:
             terms += [
                 count * self.stage_time(part, stage)
                 for stage, count in enumerate(getattr(path, part))
-                if count and self._takes_time(part, stage)
+                if count and (self._takes_time(part, stage) or (part, stage) in self._extra_times)
             ]
         return terms
 

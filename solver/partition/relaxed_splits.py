@@ -167,6 +167,8 @@ class RelaxedSplits:
     def _add_choices(self) -> None:
         costs, schedule = self._costs, self._schedule
         late = schedule.splits_backward
+        # What may run ahead of the gradient does: a path has that no more often than its backward.
+        again = Work.RECOMPUTE if Work.RECOMPUTE in schedule.work else Work.BACKWARD
         times: dict[Work, list[Terms]] = {work: [] for work in schedule.work}
         for stage in range(schedule.stages):
             kept: Terms = []
@@ -186,7 +188,7 @@ class RelaxedSplits:
                 for choice, taken in zip(self.hulls[kind], mixed, strict=True):
                     kept.append(self._scaled(float(front.kept[choice])) * taken)
                     seconds = float(front.seconds[choice]) / self._unit
-                    parts[Work.BACKWARD].append(seconds * taken)
+                    parts[again].append(seconds * taken)
             self._held.append(kept)
             for work, terms in parts.items():
                 times[work].append(terms)
@@ -396,6 +398,7 @@ class RelaxedSplits:
             before_first=ends["before_first"],
             after_last=ends["after_last"],
             weight=seconds(Work.WEIGHT) if Work.WEIGHT in self._schedule.work else None,
+            recompute=seconds(Work.RECOMPUTE) if Work.RECOMPUTE in self._schedule.work else None,
         )
         shares = [
             {kind: [max(values[one], 0.0) for one in mixed] for kind, mixed in kinds.items()}

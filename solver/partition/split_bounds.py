@@ -67,6 +67,7 @@ class SplitBounds:
                 seconds[work],
             )
             for work in self._schedule.work
+            if work in seconds
         ]
         if len(parts) == 2 and (parts[0][0] == parts[1][0]).all():
             parts = [(parts[0][0], parts[0][1] + parts[1][1])]

@@ -96,6 +96,7 @@ class SplitRows:
             known.backward.mean() * factors,
             known.send,
             weight=None if known.weight is None else known.weight.mean() * factors,
+            recompute=None if known.recompute is None else known.recompute.mean() * factors,
         )
         for times in (known, even):
             self._add_critical(times)
@@ -180,4 +181,5 @@ def _between(known: StageTimes, times: StageTimes) -> StageTimes:
         after_last=mixed(known.after_last, times.after_last),
         step=mixed(known.step, times.step),
         weight=mixed(known.of_work(Work.WEIGHT), times.of_work(Work.WEIGHT)),
+        recompute=mixed(known.of_work(Work.RECOMPUTE), times.of_work(Work.RECOMPUTE)),
     )

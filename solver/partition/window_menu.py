@@ -122,7 +122,8 @@ class WindowMenu(Menu):
     def alone(self) -> FreeMenu:
         """The menu of blocks that use their own windows only, tied to no neighbour."""
         fronts = [
-            as_frontier(own_placements(b, self._costs.overlapping)) for b in self._costs.blocks
+            as_frontier(own_placements(b, self._costs.overlapping, ahead=self._gathers))
+            for b in self._costs.blocks
         ]
         return FreeMenu(self._costs, tuple(fronts))
 

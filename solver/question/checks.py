@@ -46,23 +46,20 @@ def check_stalls(layout: LayoutRequest) -> None:
     """Refuse stalls where no schedule that is asked for has recompute in them.
 
     Raises:
-        BadRequest: Every one shares devices among stages, or makes gradients of weights apart.
+        BadRequest: Every one makes gradients of weights apart.
     """
-    plain = (ScheduleName.ONE_F_ONE_B, ScheduleName.GPIPE)
     schedules = layout.values("schedule")
-    if schedules is not None and not set(plain).intersection(schedules):
+    if schedules is not None and not set(STALLING).intersection(schedules):
+        known = ", ".join(name.value for name in STALLING[:-1])
         raise BadRequest(
-            f"Recompute in stalls is planned for {' and '.join(name.value for name in plain)}.",
+            f"Recompute in stalls is planned for {known} and {STALLING[-1].value}.",
             field="layout.schedule",
             hint="Ask for one of them, or for overlap communication.",
         )
-    chunks = layout.values("virtual_stages")
-    if chunks is not None and 1 not in chunks:
-        raise BadRequest(
-            "Recompute in stalls is planned for one stage per device.",
-            field="layout.virtual_stages",
-            hint="Ask for 1, or for overlap communication.",
-        )
+
+
+STALLING = (ScheduleName.ONE_F_ONE_B, ScheduleName.GPIPE, ScheduleName.CHIMERA)
+"""Schedules whose stages may recompute ahead of the gradient, with any chunks."""
 
 
 def check_offload(request: PlanRequest) -> None:

@@ -60,8 +60,8 @@ def question(request: PlanRequest, *, to_plan: bool = False, beyond_devices: int
 _HIDES = (
     "Recompute hides where recompute.overlap says. Frameworks as they come recompute on demand, so "
     "running this takes one that places recompute itself; the baseline no-overlap is the best plan "
-    "without. Stages that share devices, and schedules that make gradients of weights apart, use "
-    "windows of a block's own backward only, and no stalls."
+    "without. Stages that share devices use windows of a block's own backward only, and so do "
+    "schedules that make gradients of weights apart, which have no recompute in stalls either."
 )
 
 

@@ -101,11 +101,16 @@ def plain_placements(block: Block) -> Placements:
 
 
 @lru_cache(maxsize=512)
-def own_placements(block: Block, overlapping: Overlapping) -> Placements:
-    """The choices of a block with its own windows to itself; none in them if they are too many."""
+def own_placements(block: Block, overlapping: Overlapping, *, ahead: bool = False) -> Placements:
+    """The choices of a block with its own windows to itself; none in them if they are too many.
+
+    ``ahead``: of a block whose stage recomputes ahead of the gradient.
+    """
+    if ahead and not overlapping.apart:
+        return own_placements(block, overlapping)
     own = lending(block, (), overlapping).own
     fills = tuple(_Wanted.of(w, False, *_of_own(block, w)).fill for w in own)
-    slots = Slots((), own, fills, shared=(False,) * len(own))
+    slots = Slots((), own, fills, shared=(False,) * len(own), apart=ahead)
     found = placements(block, slots, overlapping.charge, MOST_UNTIED)
     return plain_placements(block) if found is None else found
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from solver.schedules.chimera import Chimera
 from solver.schedules.gpipe import GPipe
+from solver.schedules.interleaved import Interleaved
 from solver.schedules.one_f_one_b import OneForwardOneBackward
 from solver.schedules.schedule import Order, Schedule, Work
 
@@ -26,6 +28,20 @@ class Ahead(Schedule):
     def name(self) -> str:  # type: ignore[override]
         """The name of the schedule without recompute."""
         return self.plain.name
+
+    @property
+    def depth(self) -> int:
+        """As without."""
+        return self.plain.depth
+
+    @property
+    def passes(self) -> int:
+        """As without."""
+        return self.plain.passes
+
+    def device(self, stage: int) -> int:
+        """As without."""
+        return self.plain.device(stage)
 
     def order(self, device: int) -> Order:
         """The plain order, each backward behind its recompute."""
@@ -50,7 +66,7 @@ class Ahead(Schedule):
 
 
 def recomputing_ahead(schedule: Schedule) -> Schedule:
-    """The schedule with recompute ahead; as it is where its stages share devices or split work."""
-    if type(schedule) in (OneForwardOneBackward, GPipe):
+    """The schedule with recompute ahead; as it is where gradients of weights are work apart."""
+    if type(schedule) in (OneForwardOneBackward, GPipe, Interleaved, Chimera):
         return Ahead(schedule)
     return schedule

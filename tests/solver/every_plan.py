@@ -14,8 +14,9 @@ from solver.costs.pipeline import PipelineCosts
 from solver.verify_orders import Task, device_of, order_of
 from tests.solver.exhaustive import block_choices
 
-Choice = tuple[float, float, float]
-"""Recompute seconds, kept bytes, and the largest rebuilt bytes of a stage."""
+Choice = tuple[float, float, float, float]
+"""Recompute seconds, those ahead of the gradient, kept bytes, and the bytes that a stage rebuilds
+into: of its largest block, or ahead of the gradient of all its blocks."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Pipeline:
     devices: int
     chunks: int = 1
     group: int = 0
+    stalls: bool = False
 
     @property
     def copies(self) -> int:
@@ -45,14 +47,23 @@ class Pipeline:
     def orders(self, n: int) -> list[list[Task]]:
         """Every device's order."""
         chunks = self.chunks * self.copies
-        return [
+        orders = [
             order_of(self.schedule, device, self.devices, chunks, n, self.group)
             for device in range(self.devices)
         ]
+        return [_with_recompute(order) for order in orders] if self.stalls else orders
 
     def device(self, stage: int) -> int:
         """Where a stage stands."""
         return device_of(self.schedule, stage, self.devices)
+
+
+def _with_recompute(order: list[Task]) -> list[Task]:
+    """R(s, m) just before each B(s, m)."""
+    found: list[Task] = []
+    for work, stage, m in order:
+        found += [("R", stage, m), (work, stage, m)] if work == "B" else [(work, stage, m)]
+    return found
 
 
 def optimum(costs: PipelineCosts, pipeline: Pipeline) -> float:
@@ -67,13 +78,13 @@ def optimum(costs: PipelineCosts, pipeline: Pipeline) -> float:
         for run in runs:
             key = tuple(sorted(run))
             if key not in known:
-                known[key] = _choices(costs, key)
+                known[key] = _choices(costs, key, stalls=pipeline.stalls)
             choices.append(known[key])
         best = min(best, _best_of(costs, pipeline, orders, runs, choices, best))
     return best
 
 
-def _choices(costs: PipelineCosts, run: tuple[int, ...]) -> list[Choice]:
+def _choices(costs: PipelineCosts, run: tuple[int, ...], *, stalls: bool) -> list[Choice]:
     """What a stage of these blocks may do, no way better than another in everything."""
     found = set()
     each = {kind: block_choices(costs.blocks[kind]) for kind in set(run)}
@@ -83,8 +94,10 @@ def _choices(costs: PipelineCosts, run: tuple[int, ...]) -> list[Choice]:
     for picked in itertools.product(*parts):
         flat = [choice for part in picked for choice in part]
         seconds, kept = sum(c[1] for c in flat), sum(c[0] for c in flat)
-        found.add((seconds, kept, max(c[2] for c in flat)))
-    return _least(sorted(found))
+        found.add((seconds, 0.0, kept, max(c[2] for c in flat)))
+        if stalls:
+            found.add((0.0, seconds, kept, sum(c[2] for c in flat)))
+    return [(a, b, c, d) for a, b, c, d in _least(sorted(found))]
 
 
 def _best_of(
@@ -112,12 +125,14 @@ def _best_of(
             for picked in itertools.product(*(choices[s] for s in mine))
             if _most(order, dict(zip(mine, picked, strict=True)), held, pipeline.splits) <= room
         ]
-        seconds = _least(sorted({tuple(c[0] for c in picked) for picked in fitting}))
-        per_device.append([dict(zip(mine, row, strict=True)) for row in seconds])
+        seconds = _least(sorted({tuple(s for c in picked for s in c[:2]) for picked in fitting}))
+        pairs = [list(zip(row[::2], row[1::2], strict=True)) for row in seconds]
+        per_device.append([dict(zip(mine, row, strict=True)) for row in pairs])
     for combination in itertools.product(*per_device):
         again = {stage: extra for device in combination for stage, extra in device.items()}
-        backward = [plain[s] - weight[s] + again[s] for s in range(len(runs))]
-        times = {"F": forward, "B": backward, "W": weight}
+        backward = [plain[s] - weight[s] + again[s][0] for s in range(len(runs))]
+        ahead = [again[s][1] for s in range(len(runs))]
+        times = {"F": forward, "B": backward, "W": weight, "R": ahead}
         best = min(best, makespan(pipeline, orders, times, costs.send_seconds))
     return best
 
@@ -127,11 +142,11 @@ def _most(order: list[Task], choice: dict[int, Choice], held: list[float], split
     now = most = 0.0
     for work, stage, _ in order:
         if work == "F":
-            now += choice[stage][1]
+            now += choice[stage][2]
         elif work == "B":
-            most = max(most, now + choice[stage][2])
-            now += held[stage] - choice[stage][1]
-        else:
+            most = max(most, now + choice[stage][3])
+            now += held[stage] - choice[stage][2]
+        elif work == "W":
             now -= held[stage]
         if splits:
             most = max(most, now)
@@ -155,6 +170,7 @@ def makespan(
                     "F": None if first else ("F", s - 1, m),
                     "B": ("F", s, m) if last else ("B", s + 1, m),
                     "W": ("B", s, m),
+                    "R": None,
                 }[work]
                 if needs is not None and needs not in end:
                     break

@@ -173,22 +173,46 @@ def test_evaluation_in_stalls_is_no_slower_and_says_which_stages_are_ahead() -> 
     assert best.iteration_seconds <= stalls.iteration_seconds
 
 
-@pytest.mark.parametrize(
-    ("layout", "field"),
-    [
-        ({"schedule": "zb-h1"}, "layout.schedule"),
-        ({"schedule": ["chimera", "zb-h1"]}, "layout.schedule"),
-        ({"virtual_stages": 3}, "layout.virtual_stages"),
-    ],
-)
+@pytest.mark.parametrize("schedule", ["zb-h1", ["zb-v", "zb-h1"]])
 def test_stalls_are_refused_where_no_schedule_recomputes_in_them(
-    layout: dict[str, Any], field: str
+    schedule: str | list[str],
 ) -> None:
     request = asked("stalls").model_dump(mode="json", exclude_unset=True)
-    request["layout"] |= layout
+    request["layout"] |= {"schedule": schedule}
     with pytest.raises(BadRequest) as refused:
         plan(PlanRequest.model_validate(request))
-    assert refused.value.field == field
+    assert refused.value.field == "layout.schedule"
+
+
+@pytest.mark.parametrize(
+    ("layout", "memory", "overlap"),
+    [
+        ({"virtual_stages": 3}, 40.0, "stalls"),
+        ({"virtual_stages": 3}, 34.0, "all"),
+        ({"schedule": "chimera"}, 58.0, "stalls"),
+    ],
+)
+def test_chunks_of_a_device_recompute_in_stalls_too(
+    layout: dict[str, Any], memory: float, overlap: str
+) -> None:
+    """The answer is checked again; its evaluation is of the even split, and no faster."""
+
+    def with_chunks(overlap: str) -> PlanRequest:
+        request = asked(overlap, memory).model_dump(mode="json", exclude_unset=True)
+        request["layout"] |= layout
+        return PlanRequest.model_validate(request)
+
+    off, found = plan(with_chunks("off")), plan(with_chunks(overlap))
+    assert found.iteration_seconds is not None
+    assert off.iteration_seconds is not None
+    assert found.iteration_seconds <= off.iteration_seconds
+    assert found.gap == pytest.approx(0.0, abs=1e-6)
+    if overlap == "stalls":
+        assert any(stage.recomputes_ahead for stage in found.stages)
+        assert ("virtual_stages" in layout) == (found.iteration_seconds < off.iteration_seconds)
+    assert replay(found).makespan == pytest.approx(found.iteration_seconds)
+    even, on_demand = evaluate(with_chunks(overlap)), evaluate(with_chunks("off"))
+    assert found.iteration_seconds <= even.iteration_seconds <= on_demand.iteration_seconds
 
 
 def test_a_plan_that_hides_prices_recompute_on_demand() -> None:

@@ -87,12 +87,16 @@ SHARED = (("1f1b", 2, 2), ("zb-v", 2, 2), ("chimera", 2, 1), ("1f1b", 2, 3))
 """Schedules with several stages per device, their devices and chunks."""
 
 
-def shared_plan(seed: int, name: str, devices: int, chunks: int) -> Plan:
+def shared_plan(
+    seed: int, name: str, devices: int, chunks: int, overlap: str | None = None
+) -> Plan:
     """The plan of a random profile whose devices hold several stages."""
     costs = random_costs(seed, devices * chunks, late_weights=name == "zb-v")
     even = replace(costs, micro_batches=max(2 * (costs.micro_batches // 2), 2))
     document = profile_request(even, name, devices)
     document["layout"]["virtual_stages"] = chunks
+    if overlap is not None:
+        document["recompute"] = {"overlap": overlap}
     return plan(PlanRequest.model_validate(document))
 
 
@@ -101,6 +105,23 @@ def test_plans_with_several_stages_per_device_hold(seed: int) -> None:
     found = shared_plan(seed, *SHARED[seed % 4])
     if found.status == "succeeded":
         assert verdicts(found) == [Verdict.HOLDS] * 3
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_plans_that_recompute_in_stalls_hold(seed: int) -> None:
+    which = (("1f1b", 2, 2), ("1f1b", 3, 1), ("gpipe", 2, 1), ("1f1b", 2, 1))[seed % 4]
+    found = shared_plan(seed, *which, overlap="stalls")
+    if found.status == "succeeded":
+        assert verdicts(found) == [Verdict.HOLDS] * 3
+
+
+def test_a_bound_of_plans_on_demand_is_found_out_where_stalls_may_hide_recompute() -> None:
+    on_demand = shared_plan(3, "1f1b", 2, 2)
+    stalls = shared_plan(3, "1f1b", 2, 2, overlap="stalls")
+    assert on_demand.iteration_seconds != stalls.iteration_seconds
+    lied = changed(on_demand, request=stalls.request)
+    assert verdicts(on_demand) == [Verdict.HOLDS] * 3
+    assert verdicts(lied)[BOUND] is Verdict.FALSE
 
 
 @pytest.mark.parametrize("which", SHARED)
