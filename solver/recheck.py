@@ -183,7 +183,7 @@ def _bound(plan: Plan, asked: Question, costs: PipelineCosts) -> Claim:
 
 
 def _bound_of_every(claim: str, plan: Plan, asked: Question, costs: PipelineCosts) -> Claim:
-    """Where devices hold several stages, or stages recompute ahead: all plans of small pipelines."""
+    """Where devices hold several stages, or stages recompute ahead: all plans of small ones."""
     layout, lower, recompute = plan.layout, plan.lower_bound_seconds, asked.request.recompute
     assert layout is not None
     assert lower is not None
@@ -194,7 +194,9 @@ def _bound_of_every(claim: str, plan: Plan, asked: Question, costs: PipelineCost
     plain &= recompute.overlap in (None, Overlap.OFF, Overlap.STALLS)
     plain &= recompute.choice_per is ChoicePer.BLOCK
     if not plain or not isinstance(menu, FreeMenu):
-        how = "with several stages per device or stalls, only free choices are re-proved, windows not"
+        how = (
+            "with several stages per device or stalls, only free choices are re-proved, windows not"
+        )
         return Claim(claim, Verdict.NOT_CHECKED, how)
     every = EveryPlan(
         costs,

@@ -1,13 +1,12 @@
 """The bound of a small pipeline's plan, proved again by going through all plans.
 
-For pipelines whose devices hold several stages, or whose stages may recompute ahead of the gradient.
-
-Every split is looked at, and on every device every way to keep and recompute that its memory admits
-(``frontiers`` say what a block may do). Most fall at once: passes of fewer seconds never end an
-iteration later, so a split that is too slow with the least of every stage is too slow anyhow, and
-so on with one device after another decided. The orders are those that the check of answers has
-written out for itself; tasks are run one at a time. Nothing is shared with the programs that make
-plans, with the simulator, or with the sweep of memory.
+For pipelines whose devices hold several stages, or whose stages may recompute ahead of the
+gradient. Every split is looked at, and on every device every way to keep and recompute that its
+memory admits (``frontiers`` say what a block may do). Most fall at once: passes of fewer seconds
+never end an iteration later, so a split that is too slow with the least of every stage is too slow
+anyhow, and so on with one device after another decided. The orders are those that the check of
+answers has written out for itself; tasks are run one at a time. Nothing is shared with the programs
+that make plans, with the simulator, or with the sweep of memory.
 """
 
 from __future__ import annotations
@@ -259,7 +258,7 @@ class EveryPlan:
     def _of_run(self, run: tuple[int, ...]) -> list[Way]:
         """What a stage of these blocks may do, no way worse than another in everything."""
         if run not in self._ways:
-            # Seconds, kept bytes, the largest buffer of a block; all that is rebuilt, working bytes.
+            # Seconds, kept bytes, the largest buffer of a block, all rebuilt bytes, working bytes.
             sums: list[tuple[float, ...]] = [(0.0, 0.0, 0.0, 0.0, 0.0)]
             for kind in run:
                 front, working = self._frontiers[kind], self._costs.blocks[kind].working_bytes

@@ -15,8 +15,8 @@ from solver.partition.prefix_shared import PrefixSharedProblem
 from solver.partition.regime import Admits, Regime, Split
 from solver.partition.ruled_shared import RuledSharedProblem
 from solver.partition.shared import SharedProblem
-from solver.partition.stalling_shared import StallingProblem
 from solver.partition.solve import PartitionProblem
+from solver.partition.stalling_shared import StallingProblem
 from solver.partition.timed_menu import TimedMenu
 from solver.partition.window_menu import WindowMenu
 from solver.schedules import Schedule, Work

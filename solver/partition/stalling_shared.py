@@ -4,8 +4,8 @@ As ``shared.py``, where each stage also has a timing: on demand, or ahead, when 
 is held at once. Small cases are decided by the program with both (``stalling_program.py``). In
 larger ones the best plan on demand comes first. Of that a stage that has room for what its mix
 rebuilds does so ahead, which is never slower; then single stages change their timing, their device
-taking its cheapest mix under it, while that helps. Bounds take a path to have recompute as often as it has it ahead, and its bytes to be those
-on demand: both are the least there can be.
+taking its cheapest mix under it, while that helps. Bounds take a path to have recompute as often as
+it has it ahead, and its bytes to be those on demand: both are the least there can be.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class StallingProblem(SharedProblem):
         )
 
     def _improve(self, deadline: float) -> None:
-        """The best plan on demand; of that blocks are moved, then stages timed anew, while it helps.
+        """The best plan on demand; then blocks are moved and stages timed anew while that helps.
 
         So no plan is slower than the best one on demand.
         """

@@ -84,7 +84,7 @@ def optimum(costs: PipelineCosts, pipeline: Pipeline) -> float:
     return best
 
 
-def _choices(costs: PipelineCosts, run: tuple[int, ...], *, stalls: bool) -> list[Choice]:
+def _choices(costs: PipelineCosts, run: tuple[int, ...], *, stalls: bool = False) -> list[Choice]:
     """What a stage of these blocks may do, no way better than another in everything."""
     found = set()
     each = {kind: block_choices(costs.blocks[kind]) for kind in set(run)}
