@@ -18,15 +18,18 @@ from solver.partition.candidates import (
     bottlenecks_after,
     cheapest_plan,
     least_bottleneck_plan,
-    plan_bounds,
 )
 from solver.partition.lookup import RunLookup
 from solver.partition.menu import Floats
 from solver.partition.moves import neighbours
 from solver.partition.outcome import EXACT
 from solver.partition.paths import OwnPaths
+from solver.partition.plan_bounds import plan_bounds
 from solver.partition.timings import timed
 from solver.schedules import Schedule, makespans
+
+SPLITS = 3
+"""Splits that are looked at before anything is bounded."""
 
 SLACKS = (1.0, 1.01, 1.05)
 """How far above the least bottleneck, relative to it, first plans of least sum may go."""
@@ -45,6 +48,7 @@ class BestPlan:
         self._runs, self._schedule, self._own = runs, schedule, own
         self.makespan = np.inf
         self.cuts: tuple[Cut, ...] = ()
+        self._simple: tuple[Cut, ...] = ()
 
     def offer(self, plans: list[tuple[Cut, ...]], bounds: Sequence[float] | None = None) -> bool:
         """Simulate plans; remember the best. Whether it improved.
@@ -77,8 +81,10 @@ class BestPlan:
     def try_first(self, candidates: Candidates, bounds: Floats) -> None:
         """Plans of least bottleneck, and of least sum within a little more than that."""
         least = float(bounds.min())
-        near = candidates.keeping(candidates.alive & (bounds <= least * SLACKS[-1]))
-        candidates, bounds = near, plan_bounds(near, self._own)
+        alive = candidates.alive & (bounds <= least * SLACKS[-1])
+        if int(alive.sum()) < int(candidates.alive.sum()):
+            candidates = candidates.keeping(alive)
+            bounds = plan_bounds(candidates, self._own)
         loads = candidates.forward + candidates.backward + candidates.recompute
         least = float(bottlenecks_after(bounds)[0, 0])
         plans = {least_bottleneck_plan(candidates, bounds, bounds)}
@@ -111,11 +117,33 @@ class BestPlan:
                 return
 
     def surely_reached(self) -> float:
-        """Makespan of the even plan at its slowest; infinite if it does not fit."""
-        times = self._runs.cautious_times(self._even_plan())
-        if times is None:
-            return np.inf
-        return float(makespans(self._schedule, times)[0])
+        """Makespan that the best of some simple splits does not exceed; infinite if none fits.
+
+        Stages take as long without recompute, and then with as much of it as those before; or if
+        they do not fit, hold as many blocks.
+        """
+        shares = np.ones(self._schedule.stages)
+        least, found = np.inf, None
+        for _ in range(SPLITS):
+            split = self._runs.split(shares)
+            cautious = self._runs.cautious_times(split)
+            if cautious is None:
+                break
+            times, shares = cautious
+            longest = float((times.forward + times.backward).max())
+            if longest >= least:
+                break
+            least, found, self._simple = longest, times, split
+        if found is None:
+            cautious = self._runs.cautious_times(self._even_plan())
+            if cautious is None:
+                return np.inf
+            found, self._simple = cautious[0], self._even_plan()
+        return float(makespans(self._schedule, found)[0])
+
+    def try_simple(self) -> None:
+        """The split that ``surely_reached`` is of."""
+        self.offer([self._simple] if self._simple else [])
 
     def _even_plan(self) -> tuple[Cut, ...]:
         """Equal numbers of blocks."""

@@ -1,14 +1,12 @@
-"""Candidate runs per stage, and the bounds that drop most of them before any program is solved.
+"""Candidate runs per stage, and the plans that they make.
 
 With V stages over L blocks, the cut before stage s lies somewhere in a window of positions from
 ``offset[s]`` on: at first anywhere that leaves every stage a block, later only where a candidate
 run is left. Stage s starts at ``offset[s] + a`` and stops at ``offset[s + 1] + b``; all arrays have
 shape (V, W, W) and are indexed [s, a, b]. Where one stage stops at b the next starts at a = b.
 
-A run is dropped when every plan that uses it is no faster than some limit. Three bounds, all on the
-schedule's own-paths (``solver.partition.paths``): the run's own paths with the cheapest stages
-before and after; the least bottleneck of the stages before; and of those after. Dropping runs
-makes the others' bounds larger, so it is repeated until nothing changes.
+A run is dropped when every plan that uses it is no faster than some limit (``plan_bounds.py``).
+Dropping runs makes the others' bounds larger, so it is repeated until nothing changes.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from solver.partition.paths import OwnPaths
 from solver.partition.runs import RunTotals, Signatures
 from solver.schedules.simulate import Floats
 
@@ -217,15 +214,6 @@ def sums_after(cost: Floats) -> Floats:
     return table
 
 
-def bottlenecks_before(cost: Floats) -> Floats:
-    """Least of the largest cost among the stages before s; shape (V + 1, W)."""
-    table = np.full((len(cost) + 1, cost.shape[1]), np.inf)
-    table[0, 0] = -np.inf
-    for stage, here in enumerate(cost):
-        table[stage + 1] = np.maximum(table[stage][:, None], here).min(axis=0)
-    return table
-
-
 def bottlenecks_after(cost: Floats) -> Floats:
     """Least of the largest cost among the stages s and later; shape (V + 1, W)."""
     table = np.full((len(cost) + 1, cost.shape[1]), np.inf)
@@ -233,110 +221,6 @@ def bottlenecks_after(cost: Floats) -> Floats:
     for stage in reversed(range(len(cost))):
         table[stage] = np.maximum(cost[stage], table[stage + 1]).min(axis=1)
     return table
-
-
-def plan_bounds(candidates: Candidates, paths: OwnPaths) -> Floats:
-    """For every run, a lower bound of the makespan of any plan of alive runs that uses it.
-
-    Shape (V, W, W); infinite for runs that are not alive or stand in no plan.
-    """
-    alive, forward = candidates.alive, candidates.forward
-    backward = np.where(alive, candidates.backward, 0.0)
-    passes = np.where(alive, forward + backward, np.inf)
-    # Own-paths start with stage 0's first forward; those that return end with its last work.
-    begins, ends = candidates.before_first[0], candidates.after_last[0]
-    if paths.first_weight:
-        ends = ends + paths.first_weight * candidates.weight[0]
-    before = sums_before(_leading(passes, begins + ends))[:-1, :, None]
-    after = sums_after(passes)[1:, None, :]
-    connected = np.isfinite(before) & np.isfinite(after) & alive
-    before = np.where(np.isfinite(before), before, 0.0)
-    after = np.where(np.isfinite(after), after, 0.0)
-    moved = _takes_time(candidates.before_first) or _takes_time(candidates.after_last)
-    down = before
-    if moved or not all(family.returns for family in paths.families):
-        down = sums_before(_leading(np.where(alive, forward, np.inf), begins))[:-1, :, None]
-        down = np.where(np.isfinite(down), down, 0.0)
-    led = np.broadcast_to(before, passes.shape).copy()
-    led[0] += begins + ends
-    late = bool(candidates.weight.any())  # weights' gradients are made after the last backward
-    if moved and not late:
-        np.maximum(led, _led(candidates, paths.send_seconds), out=led)
-    bound = np.full(passes.shape, -np.inf)
-    for family in paths.families:
-        value = family.forward[:, None, None] * forward
-        value += family.backward[:, None, None] * backward
-        if family.weight.any():
-            value += family.weight[:, None, None] * candidates.weight
-        value += led if family.returns else down + candidates.after_last
-        if not family.returns:
-            value[0] += begins
-        if family.recompute is not None:
-            value += family.recompute[:, None, None] * candidates.recompute
-        if family.after:
-            value += family.after * after
-        value += family.seconds[:, None, None]
-        np.maximum(bound, value, out=bound)
-    if moved:
-        np.maximum(bound, _chains(candidates, paths, down, ends), out=bound)
-    bound += candidates.step
-    bound = np.where(connected, bound, np.inf)
-    ahead, behind = bottlenecks_before(bound)[:-1, :, None], bottlenecks_after(bound)[1:, None, :]
-    return np.asarray(np.maximum(np.maximum(bound, ahead), behind))
-
-
-def _chains(candidates: Candidates, paths: OwnPaths, down: Floats, ends: Floats) -> Floats:
-    """All that a stage's device does, between what leads to it and what follows.
-
-    Its own weights are gathered first, or the first micro-batch has to come down; its own gradients
-    are reduced last, or its last backward has to go up.
-    """
-    n, alive = paths.micro_batches, candidates.alive
-    value = n * (candidates.forward + np.where(alive, candidates.backward, 0.0))
-    value += np.maximum(candidates.before_first, down)
-    if candidates.weight.any():  # made after the last backward, which then leads nowhere
-        return np.asarray(value + n * candidates.weight + candidates.after_last)
-    up = sums_before(_leading(np.where(alive, candidates.backward, np.inf), ends))[:-1, :, None]
-    value += np.maximum(candidates.after_last, np.where(np.isfinite(up), up, 0.0))
-    return np.asarray(value + n * candidates.recompute)
-
-
-def _led(candidates: Candidates, send: float) -> Floats:
-    """What leads to a run's first forward and follows its last backward, each at least.
-
-    The first micro-batch comes down from any earlier stage that has gathered its weights; the last
-    one goes up to any that then reduces its gradients. Sends from and to the first stage, which
-    own-paths count, are taken off. Shape (V, W, W).
-    """
-    alive, stages = candidates.alive, len(candidates.alive)
-    led = np.zeros(alive.shape)
-    for cost, at_end in (
-        (candidates.forward, candidates.before_first),
-        (candidates.backward, candidates.after_last),
-    ):
-        table = np.full((stages + 1, alive.shape[1]), np.inf)
-        table[0, 0] = 0.0
-        for stage in range(stages):
-            here = np.maximum(table[stage][:, None], at_end[stage])
-            led[stage] += np.where(np.isfinite(here), here, 0.0)
-            here = np.where(alive[stage], here + cost[stage] + send, np.inf)
-            table[stage + 1] = here.min(axis=0)
-    led -= 2.0 * send * np.arange(stages)[:, None, None]
-    return led
-
-
-def _leading(cost: Floats, more: Floats) -> Floats:
-    """A cost of every run, with more on the first stage."""
-    if not _takes_time(more):
-        return cost
-    led = cost.copy()
-    led[0] += more
-    return led
-
-
-def _takes_time(seconds: Floats) -> bool:
-    """Whether some run takes any; what is spread out (``_spread``) takes none."""
-    return any(seconds.strides) and bool(seconds.any())
 
 
 def cheapest_plan(candidates: Candidates, cost: Floats) -> tuple[Cut, ...]:

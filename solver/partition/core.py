@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,8 +32,7 @@ MOST_NODES = 40
 """Enumerated mixes beyond which summing up is quicker."""
 
 
-@dataclass(frozen=True)
-class _Move:
+class _Move(NamedTuple):
     """Taking one block of a kind from its base choice to another one."""
 
     reduced: float
@@ -60,18 +60,20 @@ class _Kind:
 
     def moves(self, limit: float) -> list[_Move]:
         """Moves from the base whose reduced cost stays below a limit."""
-        rows = np.flatnonzero(self.reduced < limit)
-        kept, seconds = self.kept - self.kept[self.base], self.seconds - self.seconds[self.base]
+        near = self.reduced < limit
+        near[self.base] = False
+        rows = np.flatnonzero(near)
+        columns = (
+            self.reduced[rows],
+            self.choices[rows],
+            self.kept[rows] - self.kept[self.base],
+            self.seconds[rows] - self.seconds[self.base],
+        )
         return [
-            _Move(
-                reduced=float(self.reduced[row]),
-                kind=self.kind,
-                choice=int(self.choices[row]),
-                kept=float(kept[row]),
-                seconds=float(seconds[row]),
+            _Move(reduced, self.kind, choice, kept, seconds)
+            for reduced, choice, kept, seconds in zip(
+                *(column.tolist() for column in columns), strict=True
             )
-            for row in rows.tolist()
-            if row != self.base
         ]
 
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from heapq import heappop, heappush
 
 import numpy as np
@@ -31,7 +32,7 @@ from solver.partition.core import PRECISE, ROUNDING, Core
 from solver.partition.few_mixes import MANY, FewMixes
 from solver.partition.halves import Halves
 from solver.partition.levels import levels
-from solver.partition.menu import Bools, Floats, Index, Menu, Mix, Part
+from solver.partition.menu import Asked, Bools, Floats, Index, Menu, Mix, Part
 from solver.recompute.frontier import Frontier
 
 SPANS = 8
@@ -39,6 +40,9 @@ SPANS = 8
 
 FEW_VALUES = 256
 """Values of working memory, times kinds, up to which all are bounded at once, not in spans."""
+
+SIDE_BY_SIDE = 100_000
+"""Runs, times values, times prices that are bounded at once."""
 
 LARGE = 300
 """Choices of all kinds beyond which only the most promising values are decided."""
@@ -67,7 +71,8 @@ class FreeMenu(Menu):
         self._values, self._least = self._levels.values, self._levels.least
         large = sum(len(front.kept) for front in frontiers) > LARGE
         self._most_decisions = FEW if large else len(self._values)
-        self._known: dict[tuple[tuple[int, ...], float, int], Mix | None] = {}
+        self._has_table = len(self._values) * len(frontiers) <= FEW_VALUES
+        self._known: dict[Asked, Mix | None] = {}
 
     @property
     def frontiers(self) -> tuple[Frontier, ...]:
@@ -105,7 +110,10 @@ class FreeMenu(Menu):
         return np.where(fits.any(axis=1), few.seconds[fits.argmax(axis=1)], math.inf)
 
     def _relaxed(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
-        """The Lagrangian bound of every run over a few spans of the working memory."""
+        """The Lagrangian bound of every run, over a few spans of the working memory if need be."""
+        if self._has_table and len(counts) * self._levels.table()[0].size <= SIDE_BY_SIDE:
+            widths = self._room(self._values[:, None], counts, states, in_flight).T
+            return np.asarray(self._by_value(counts, widths).min(axis=1))
         best = np.full(len(counts), math.inf)
         present = counts > 0
         for low, high in _spans(len(self._values)):
@@ -148,6 +156,12 @@ class FreeMenu(Menu):
         """Every block at its slowest choice."""
         return np.asarray(counts @ np.array([front.seconds.max() for front in self._frontiers]))
 
+    def quick(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
+        """The best of a few values of working memory, rounded from the relaxation."""
+        places = self._levels.spread
+        widths = self._room(self._values[places, None], counts, states, in_flight)
+        return self._levels.hulls.rounded(counts, widths)
+
     def parts(self, mix: Mix) -> tuple[Part, ...]:
         """The choices behind a mix."""
         return tuple(
@@ -157,25 +171,48 @@ class FreeMenu(Menu):
 
     def cheapest(self, counts: tuple[int, ...], states: float, in_flight: int) -> Mix | None:
         """The cheapest mix of a signature, or None if nothing fits."""
-        key = (counts, states, in_flight)
-        if key not in self._known:
-            self._known[key] = self._search(np.array(counts), states, in_flight)
-        return self._known[key]
+        return self.cheapest_of([(counts, states, in_flight)])[0]
 
-    def _search(self, counts: Index, states: float, in_flight: int) -> Mix | None:
-        """Spans by least bound: split in two, or decided where one value is left."""
-        widths = self._room(self._values, counts, states, in_flight)
-        few = self._levels.few(tuple(counts.tolist()), MANY)
+    def cheapest_of(self, asked: Sequence[Asked]) -> list[Mix | None]:
+        """The same of several, their bounds side by side."""
+        fresh = [one for one in dict.fromkeys(asked) if one not in self._known]
+        rows: list[Asked] = []
+        for one in fresh:
+            widths = self._room(self._values, np.array(one[0]), *one[1:])
+            found, decided = self._looked_up(one[0], widths)
+            if decided or not self._has_table:
+                self._known[one] = found if decided else self._search(one, widths, None)
+            else:
+                rows.append(one)
+        if rows:
+            every = np.array([counts for counts, _, _ in rows])
+            states, flights = np.array([one[1] for one in rows]), np.array([one[2] for one in rows])
+            widths = self._room(self._values[:, None], every, states, flights).T
+            bounds = self._by_value(every, widths)
+            for at, one in enumerate(rows):
+                self._known[one] = self._search(one, widths[at], bounds[at])
+        return [self._known[one] for one in asked]
+
+    def _looked_up(self, counts: tuple[int, ...], widths: Floats) -> tuple[Mix | None, bool]:
+        """The cheapest mix where all mixes of a run, or of its halves, are known; whether it is."""
+        few = self._levels.few(counts, MANY)
         if few is not None:
             fits = few.kept <= widths[few.value] * (1 + ROUNDING)
             at = int(fits.argmax())
             seconds = float(few.seconds[at])
-            return Mix(seconds, seconds, few.parts(at)) if fits[at] else None
+            return (Mix(seconds, seconds, few.parts(at)) if fits[at] else None), True
         large = len(self._values) > self._most_decisions
-        halves = self._levels.halves(tuple(counts.tolist())) if large else None
+        halves = self._levels.halves(counts) if large else None
         if halves is not None:
-            return self._of_halves(halves, widths * (1 + ROUNDING))
-        kinds = np.flatnonzero(counts)
+            return self._of_halves(halves, widths * (1 + ROUNDING)), True
+        return None, False
+
+    def _search(self, asked: Asked, widths: Floats, bounds: Floats | None) -> Mix | None:
+        """Spans by least bound: split in two, or decided where one value is left.
+
+        ``bounds``: of every value, if they are known; each is then a span of its own.
+        """
+        counts, kinds = np.array(asked[0]), np.flatnonzero(asked[0])
         spans: list[tuple[float, int, int]] = []
 
         def enter(low: int, high: int) -> None:
@@ -184,10 +221,11 @@ class FreeMenu(Menu):
                 bound, _ = self._lagrangian(counts, kinds, high, float(widths[low]))
                 heappush(spans, (bound, low, high))
 
-        if len(self._values) * len(self._frontiers) <= FEW_VALUES:
-            spans = self._all_values(counts, kinds, widths)
-        else:
+        if bounds is None:
             enter(0, len(self._values) - 1)
+        else:
+            some = np.flatnonzero(np.isfinite(bounds)).tolist()
+            spans = sorted((float(bounds[at]), at, at) for at in some)
         best: Mix | None = None
         decisions = 0
         while spans:
@@ -202,7 +240,7 @@ class FreeMenu(Menu):
                 enter(middle + 1, high)
                 continue
             decisions += 1
-            mix = self._decide(counts, kinds, high, float(widths[low]), in_flight, best)
+            mix = self._decide(counts, kinds, high, float(widths[low]), best)
             if mix is not None:
                 best = mix
         return best
@@ -227,30 +265,36 @@ class FreeMenu(Menu):
             enter(middle + 1, high)
         return None
 
-    def _all_values(
-        self, counts: Index, kinds: Index, widths: Floats
-    ) -> list[tuple[float, int, int]]:
-        """Every value as a span of its own, with its bound, where it has room.
+    def _by_value(self, counts: Index, widths: Floats) -> Floats:
+        """A bound of every run's mixes for every value of working memory, shape (runs, values).
 
         A mix that needs a value takes some choice that only comes in there, or a smaller value
-        would do: the least reduced cost of those choices is added to the bound.
+        would do: the least reduced cost of those choices is added to the bound. Infinite where
+        there is no room. ``widths`` as the result.
         """
         prices, phi = self._levels.table()
-        least = counts[kinds] @ self._least[kinds]
-        room = widths * (1 + ROUNDING) >= least
-        value = np.tensordot(counts[kinds].astype(np.float64), phi[kinds], axes=1)
-        value -= widths[:, None] * prices
-        best = value.argmax(axis=1)
-        places = np.arange(len(best))
-        bounds, price = value[places, best], prices[places, best]
-        entering = np.full(len(bounds), math.inf)
-        for kind in kinds.tolist():
-            front, entry = self._frontiers[kind], self._levels.entry[kind]
-            reduced = front.seconds + price[entry] * front.kept - phi[kind, entry, best[entry]]
-            np.minimum.at(entering, entry, np.maximum(reduced, 0.0))
-        bounds = np.maximum(bounds + entering, 0.0)
-        found = np.flatnonzero(room & np.isfinite(bounds))
-        return sorted((float(bounds[at]), at, at) for at in found.tolist())
+        blocks = counts.astype(np.float64)
+        value = (blocks @ phi.reshape(len(phi), -1)).reshape(len(counts), *prices.shape)
+        value -= widths[:, :, None] * prices
+        best = value.argmax(axis=2)
+        run, place = np.arange(len(counts))[:, None], np.arange(len(prices))
+        price = prices[place, best]
+        entering = np.full(best.shape, math.inf)
+        for kind, (front, entry) in enumerate(
+            zip(self._frontiers, self._levels.entering, strict=True)
+        ):
+            here = np.flatnonzero(counts[:, kind])
+            if len(here):
+                order, first, places = entry
+                at = self._levels.entry[kind][order]
+                reduced = price[here[:, None], at] * front.kept[order]
+                reduced += front.seconds[order] - phi[kind, at, best[here[:, None], at]]
+                least = np.minimum.reduceat(reduced, first, axis=1)
+                cells = here[:, None], places
+                entering[cells] = np.minimum(entering[cells], np.maximum(least, 0.0))
+        bounds = np.maximum(value[run, place, best] + entering, 0.0)
+        room = widths * (1 + ROUNDING) >= blocks @ self._levels.needed
+        return np.where(room, bounds, math.inf)
 
     def _lagrangian(self, counts: Index, kinds: Index, at: int, width: float) -> tuple[float, int]:
         """The bound of one value's choices within a width, and the price that gives it."""
@@ -265,7 +309,6 @@ class FreeMenu(Menu):
         kinds: Index,
         at: int,
         width: float,
-        in_flight: int,  # noqa: ARG002 - for menus whose choices need more than one value tells
         best: Mix | None,
     ) -> Mix | None:
         """The cheapest mix of one value's choices, or None if ``best`` is not beaten."""

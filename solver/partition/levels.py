@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from solver.partition.core import ROUNDING
 from solver.partition.few_mixes import FEW, FEW_BLOCKS, MANY, FewMixes, few_mixes
 from solver.partition.halves import Halves
+from solver.partition.hulls import MUCH, Hulls, corners, slopes
 from solver.partition.menu import Floats, Index
 from solver.recompute.frontier import Frontier
+
+QUICK = 8
+"""Values of working memory that quick mixes are made for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +63,49 @@ class Levels:
         self._halves: dict[tuple[int, ...], Halves | None] = {}
         self._table: tuple[Floats, Floats] | None = None
 
+    @cached_property
+    def needed(self) -> Floats:
+        """``least``, with more bytes than there are where nothing is admitted."""
+        return np.where(np.isfinite(self.least), self.least, MUCH)
+
+    @cached_property
+    def entering(self) -> list[tuple[Index, Index, Index]]:
+        """Per kind its choices in the order in which they come in, where those of each value begin
+        in it, and the places of these values.
+        """
+        found = []
+        for entry in self.entry:
+            order = np.argsort(entry, kind="stable")
+            places, first = np.unique(entry[order], return_index=True)
+            found.append((order, first, places))
+        return found
+
     def at(self, place: int, kinds: tuple[int, ...] | None = None) -> Level:
         """The choices within the value at that place, of some kinds or of all."""
         key = (place, tuple(range(len(self._frontiers))) if kinds is None else kinds)
         if key not in self._made:
             self._made[key] = self._make(float(self.values[place]) * (1 + ROUNDING), key[1])
         return self._made[key]
+
+    @cached_property
+    def spread(self) -> Index:
+        """Places of a few values, the last one of them, for quick mixes."""
+        last = len(self.values) - 1
+        return np.unique(np.linspace(last, 0, min(QUICK, last + 1)).round().astype(np.int64))
+
+    @cached_property
+    def hulls(self) -> Hulls:
+        """The hulls of the choices within the values of ``spread``."""
+        limits = self.values[self.spread] * (1 + ROUNDING)
+        return Hulls(
+            [
+                [
+                    corners(front.kept[peak <= limit], front.seconds[peak <= limit])
+                    for front, peak in zip(self._frontiers, self._peaks, strict=True)
+                ]
+                for limit in limits.tolist()
+            ]
+        )
 
     def few(self, counts: tuple[int, ...], most: int = FEW) -> FewMixes | None:
         """All mixes of a run of these counts; None if they are more than ``most``, or none."""
@@ -126,7 +166,7 @@ def level_of(
     """The level of these rows of each kind's choices, which are by ascending kept bytes."""
     prices = {0.0}
     for size, time, rows in zip(kept, seconds, admitted, strict=True):
-        prices.update(_hull_slopes(size[rows], time[rows]))
+        prices.update(slopes(corners(size[rows], time[rows])))
     price = np.array(sorted(prices))
     phi = np.full((len(kept), len(price)), math.inf)
     for kind, (size, time, rows) in enumerate(zip(kept, seconds, admitted, strict=True)):
@@ -147,22 +187,3 @@ def _least_so_far(kept: Floats, peaks: Floats, values: Floats) -> Floats:
     least = np.append(np.minimum.accumulate(kept[order]), math.inf)
     within = np.searchsorted(peaks[order], values * (1 + ROUNDING), side="right")
     return np.asarray(least[within - 1])
-
-
-def _hull_slopes(kept: Floats, seconds: Floats) -> list[float]:
-    """Seconds saved per byte along the lower convex hull of the choices; kept ascending."""
-    hull: list[tuple[float, float]] = []
-    for point in zip(kept.tolist(), seconds.tolist(), strict=True):
-        if hull and point[1] >= hull[-1][1]:
-            continue
-        if hull and point[0] == hull[-1][0]:
-            hull.pop()
-        while len(hull) > 1 and _above(hull[-2], hull[-1], point):
-            hull.pop()
-        hull.append(point)
-    return [(a[1] - b[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(hull)]
-
-
-def _above(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
-    """Whether b lies on or above the line from a to c."""
-    return (b[1] - a[1]) * (c[0] - a[0]) >= (c[1] - a[1]) * (b[0] - a[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -12,9 +13,12 @@ from solver.partition.candidates import Bools, Candidates, Cut
 from solver.partition.deferring_menu import menu_by_stage
 from solver.partition.menu import Index, Menu, Mix
 from solver.partition.runs import chained, run_totals, signatures
-from solver.partition.timings import TimedSignatures
+from solver.partition.timings import TimedSignatures, timed
 from solver.schedules import Schedule, StageTimes, Work
 from solver.schedules.simulate import Floats
+
+TINY = 1e-290
+"""Seconds beside which those of any pass are all there is."""
 
 
 class RunLookup:
@@ -48,8 +52,9 @@ class RunLookup:
         self._in_flight = asked[0][1]
         self._stages, self._send = schedule.stages, costs.send_seconds
         self._signatures = menu.signatures() or signatures(costs.sequence, len(costs.blocks))
+        plain = self._signatures
         if self.times_recompute:
-            self._signatures = TimedSignatures.of(self._signatures)
+            self._signatures = TimedSignatures.of(plain)
         counts = self._signatures.counts[:, : len(costs.blocks)]
         self._size = len(counts)
         self._counts = np.tile(self._signatures.counts, (len(kinds), 1))
@@ -57,6 +62,8 @@ class RunLookup:
             [run_totals(one, counts, splits_backward=schedule.splits_backward) for one in kinds]
         )
         self._step = np.concatenate([_step_bytes(one, counts) for one in kinds])
+        passes = (self._totals.forward + self._totals.backward)[: self._size]
+        self._loads = plain.loads(passes)
         self._kind = np.array(of_stage)
         self._mixes: dict[tuple[int, int], Mix | None] = {}
         self._capacity = np.array([kinds[kind].capacity_bytes for kind in of_stage])
@@ -79,23 +86,52 @@ class RunLookup:
         """Whether runs, by their places, recompute ahead."""
         return np.asarray(places // self._size % 2 == 1) if self.times_recompute else places < 0
 
-    def cautious_times(self, plan: tuple[Cut, ...]) -> StageTimes | None:
-        """Times that no mix of a plan exceeds; None if one of its stages cannot fit."""
+    def split(self, shares: Floats) -> tuple[Cut, ...]:
+        """A plan whose stages take such shares of all passes, nearly; every stage on demand."""
+        ends = np.cumsum(shares)[:-1] * (self._loads[-1] / shares.sum())
+        after = np.minimum(np.searchsorted(self._loads, ends), self.blocks)
+        edges = after - (ends - self._loads[after - 1] < self._loads[after] - ends)
+        stage = np.arange(1, self._stages)  # every stage holds a block
+        edges = np.maximum(np.maximum.accumulate(edges - stage), 0) + stage
+        edges = np.minimum(edges, self.blocks - self._stages + stage)
+        plan = tuple(itertools.pairwise([0, *edges.tolist(), self.blocks]))
+        return timed(plan) if self.times_recompute else plan
+
+    def cautious_times(self, plan: tuple[Cut, ...]) -> tuple[StageTimes, Floats] | None:
+        """Times that a plan of best mixes does not exceed; None if one of its stages cannot fit.
+
+        With them what part of a pass, shape (stages,), is no recompute.
+        """
         chosen = np.array([self._place(stage, cut) for stage, cut in enumerate(plan)])
         if self._admitted is not None and not self._admitted[chosen].all():
             return None
-        slowest, needed = np.empty(self._stages), self._step[chosen]
+        capacity = self._capacity * (1 + 1e-12)
+        if (self._step[chosen] > capacity).any():
+            return None
+        most = np.empty(self._stages)
         for kind, menu in enumerate(self._menus):
             here = np.flatnonzero(self._kind == kind)
             if len(here):
-                counts, states = self._counts[chosen[here]], self._totals.states[chosen[here]]
-                flights, which = np.unique(self._in_flight[here], return_inverse=True)
-                least = menu.least_bytes(counts, states, flights)[which, np.arange(len(here))]
-                needed[here] = np.maximum(needed[here], least)
-                slowest[here] = menu.slowest(counts)
-        if (needed > self._capacity * (1 + 1e-12)).any():
+                most[here] = self._cautious(
+                    menu, chosen[here], self._in_flight[here], capacity[here]
+                )
+        if not np.isfinite(most).all():
             return None
-        return self._times(chosen[None], slowest[None])
+        times = self._times(chosen[None], most[None])
+        passes = times.forward[0] + times.backward[0] + times.of_work(Work.WEIGHT)[0]
+        return times, (passes - most + TINY) / (passes + TINY)
+
+    def _cautious(self, menu: Menu, places: Index, in_flight: Index, capacity: Floats) -> Floats:
+        """Recompute seconds that no best mix of runs exceeds; infinite where one cannot fit."""
+        counts, states = self._counts[places], self._totals.states[places]
+        most = menu.quick(counts, states, in_flight)
+        unknown = np.flatnonzero(~np.isfinite(most))
+        if len(unknown):
+            counts, states = counts[unknown], states[unknown]
+            flights, which = np.unique(in_flight[unknown], return_inverse=True)
+            least = menu.least_bytes(counts, states, flights)[which, np.arange(len(unknown))]
+            most[unknown] = np.where(least <= capacity[unknown], menu.slowest(counts), np.inf)
+        return most
 
     def least_bytes(self, candidates: Candidates) -> Floats:
         """Bytes that each run that is alive needs at least, shape (V, W, W); else infinite."""
@@ -179,10 +215,20 @@ class RunLookup:
     def _mix(self, place: int, stage: int) -> Mix | None:
         key = (place, int(self._in_flight[stage]))
         if key not in self._mixes:
-            counts = tuple(self._counts[place].tolist())
-            states, menu = float(self._totals.states[place]), self._menus[place // self._size]
-            self._mixes[key] = menu.cheapest(counts, states, key[1])
+            self._find_mixes([key])
         return self._mixes[key]
+
+    def _find_mixes(self, keys: list[tuple[int, int]]) -> None:
+        """The cheapest mixes of runs, by places and micro-batches in flight."""
+        for number, menu in enumerate(self._menus):
+            mine = [key for key in keys if key[0] // self._size == number]
+            if mine:
+                counts, states = self._counts, self._totals.states
+                asked = [
+                    (tuple(counts[place].tolist()), float(states[place]), flight)
+                    for place, flight in mine
+                ]
+                self._mixes.update(zip(mine, menu.cheapest_of(asked), strict=True))
 
     def _seconds(self, place: int, stage: int, *, least: bool) -> tuple[float, float]:
         """Recompute seconds of a run, and those by which its windows are lengthened.
@@ -203,9 +249,10 @@ class RunLookup:
         chosen = self._signatures.of_run[cuts[..., 0], cuts[..., 1]] + self._kind * self._size
         stage = np.broadcast_to(np.arange(self._stages), chosen.shape)
         distinct, which = np.unique(chosen * self._stages + stage, return_inverse=True)
-        seconds = np.array(
-            [self._seconds(*divmod(key, self._stages), least=least) for key in distinct.tolist()]
-        )
+        asked = [divmod(key, self._stages) for key in distinct.tolist()]
+        keys = dict.fromkeys((place, int(self._in_flight[at])) for place, at in asked)
+        self._find_mixes([key for key in keys if key not in self._mixes])
+        seconds = np.array([self._seconds(*one, least=least) for one in asked])
         recompute, charged = np.moveaxis(seconds[which.reshape(chosen.shape)], 2, 0)
         return self._times(chosen, recompute, charged)
 

@@ -7,6 +7,7 @@ lets every block choose from its kind's frontier; a ruled one does what a framew
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,8 @@ from solver.recompute.choice import Choice
 Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Asked = tuple[tuple[int, ...], float, int]
+"""What a menu is asked for: the counts of a run, its state bytes, micro-batches in flight."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,10 @@ class Menu(ABC):
     def cheapest(self, counts: tuple[int, ...], states: float, in_flight: int) -> Mix | None:
         """The cheapest mix of a signature, or None if nothing fits."""
 
+    def cheapest_of(self, asked: Sequence[Asked]) -> list[Mix | None]:
+        """The cheapest mix of each of several runs."""
+        return [self.cheapest(*one) for one in asked]
+
     def at(self, device: int) -> Menu:
         """The menu of one device of the pipeline; the same one where all devices are alike."""
         del device
@@ -122,3 +129,12 @@ class Menu(ABC):
     @abstractmethod
     def slowest(self, counts: Index) -> Floats:
         """Recompute seconds that no mix of a run exceeds; shape (runs,)."""
+
+    def quick(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
+        """Recompute seconds of mixes that are quickly made, shape (runs,); infinite for no mix.
+
+        Args:
+            counts, states, in_flight: As of ``bounds``.
+        """
+        del states, in_flight
+        return np.full(len(counts), np.inf)

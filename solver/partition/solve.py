@@ -28,7 +28,6 @@ from solver.partition.candidates import (
     Index,
     all_plans,
     least_bottleneck_plan,
-    plan_bounds,
 )
 from solver.partition.lookup import RunLookup
 from solver.partition.menu import Floats, Menu
@@ -41,6 +40,7 @@ from solver.partition.outcome import (
     Partition,
 )
 from solver.partition.paths import own_paths
+from solver.partition.plan_bounds import plan_bounds
 from solver.partition.program import PartitionProgram, program_unit
 from solver.partition.timings import untimed
 from solver.partition.walk_search import WalkSearch
@@ -153,6 +153,8 @@ class PartitionProblem:
         if root >= self._cutoff:
             return Dominated(self.bound)
         bound = self._narrow_and_solve(relative_gap)
+        if not self._best.cuts and not np.isfinite(cutoff):
+            self._best.try_simple()
         lower = max(root, min(bound, self._pruned_at, self._best.makespan))
         if lower >= self._cutoff or not self._best.cuts:
             return Dominated(lower + self._costs.fixed_seconds)
@@ -167,8 +169,8 @@ class PartitionProblem:
         candidates = self._runs.optimistic(candidates)
         if self._limit() < self._surely:
             candidates = self._drop(candidates)
-        if not candidates.alive.any():
-            return np.inf
+        if int(candidates.alive.sum()) <= candidates.stages:
+            return self._simulated(all_plans(candidates, 1) or [])
         bound, most = 0.0, LARGE
         if self._is_deep(candidates):
             most = SMALL
@@ -313,8 +315,13 @@ class PartitionProblem:
         """Simulate the only plans that are left; a bound of them all."""
         if not plans:
             return np.inf
-        self._best.offer(plans)
-        return float(makespans(self._schedule, self._runs.stage_times(plans, least=True)).min())
+        times, least = (self._runs.stage_times(plans, least=part) for part in (False, True))
+        seconds = makespans(self._schedule, times)
+        at = int(seconds.argmin())
+        self._best.keep(float(seconds[at]), plans[at])
+        if not times.same_passes(least):
+            seconds = makespans(self._schedule, least)
+        return float(seconds.min())
 
     def _add_rows(self, candidates: Candidates, relative_gap: float) -> float:
         """Solve, simulate, add the critical path, again; the best bound proved."""

@@ -43,3 +43,7 @@ class TimedMenu(Menu):
     def slowest(self, counts: Index) -> Floats:
         """As on demand."""
         return self.on_demand.slowest(counts)
+
+    def quick(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
+        """As on demand."""
+        return self.on_demand.quick(counts, states, in_flight)

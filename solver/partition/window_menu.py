@@ -164,6 +164,10 @@ class WindowMenu(Menu):
         """Every block at its slowest choice, nothing hidden."""
         return self._plain.slowest(counts[:, :-1])
 
+    def quick(self, counts: Index, states: Floats, in_flight: Index) -> Floats:
+        """Nothing hidden."""
+        return self._plain.quick(counts[:, :-1], states, in_flight)
+
     def parts(self, mix: Mix) -> tuple[Part, ...]:
         """The choices behind a mix, in the order of the model."""
         joined: list[Part] = []

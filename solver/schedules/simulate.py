@@ -71,6 +71,11 @@ class StageTimes:
             recompute=None if recompute is None else part(recompute),
         )
 
+    def same_passes(self, other: StageTimes) -> bool:
+        """Whether recompute takes as long in both, of the same plans."""
+        same = np.array_equal(self.backward, other.backward)
+        return same and np.array_equal(self.of_work(Work.RECOMPUTE), other.of_work(Work.RECOMPUTE))
+
     def of_work(self, work: Work) -> Floats:
         """Seconds of one kind of work for one micro-batch."""
         found = (self.forward, self.backward, self.weight, self.recompute)[work]
