@@ -155,7 +155,7 @@ def _service() -> Iterator[int]:
                 service.terminate()
 
 
-def _wait(url: str, seconds: float = 60.0) -> None:
+def _wait(url: str, seconds: float = 300.0) -> None:
     until = time.monotonic() + seconds
     while True:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -27,16 +28,23 @@ def plan_on_all_cores(
     """The best plan that a request admits, as ``planner.plan``."""
     from solver import planner
 
+    deadline = time.time() + request.solver.time_limit_seconds
     begun = planner.begin(request, progress=progress)
     if isinstance(begun, Plan):
         return begun
-    return planner.gather(request, begun.state, outcomes(request, begun.parts))
+    ends = outcomes(request, begun.parts, deadline)
+    return planner.gather(request, begun.state, ends, time_limit_seconds=deadline - time.time())
 
 
-def outcomes(request: PlanRequest, parts: Sequence[BaseModel]) -> list[dict[str, Any]]:
-    """What comes of each part, in processes of their own where there are several cores."""
+def outcomes(
+    request: PlanRequest, parts: Sequence[BaseModel], deadline: float
+) -> list[dict[str, Any]]:
+    """What comes of each part, in processes of their own where there are several cores.
+
+    ``deadline``: when all should be done, in seconds of the clock that processes share.
+    """
     told = [part.model_dump_json() for part in parts]
-    work_out = partial(_outcome, request.model_dump_json())
+    work_out = partial(_outcome, request.model_dump_json(), deadline)
     processes = min(cores(), len(told))
     if processes < 2:
         return [work_out(part) for part in told]
@@ -52,8 +60,12 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def _outcome(request: str, part: str) -> dict[str, Any]:
+def _outcome(request: str, deadline: float, part: str) -> dict[str, Any]:
     from solver import planner
 
-    answer = planner.part(PlanRequest.model_validate_json(request), json.loads(part))
+    answer = planner.part(
+        PlanRequest.model_validate_json(request),
+        json.loads(part),
+        time_limit_seconds=deadline - time.time(),
+    )
     return dict(answer.model_dump(mode="json"))

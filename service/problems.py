@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from solver.errors import BadRequest, SolverFailed, StagecutError
+from solver.strict import HOST, LABEL
 
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:stagecut:problem:"
@@ -32,6 +33,10 @@ _WANTED = {
     "float_parsing": "Give a number",
     "bool_type": "Give true or false",
     "bool_parsing": "Give true or false",
+}
+_WRITTEN = {
+    HOST: "Write it without spaces and commas.",
+    LABEL: "Write it as a Kubernetes label's key, such as `example.com/leaf`.",
 }
 
 
@@ -160,6 +165,12 @@ def _describe(error: ErrorDetails, data: Any, model: type[BaseModel]) -> FieldPr
             )
         case "value_error":
             return FieldProblem(field=field, detail=_sentence(str(context.get("error", ""))))
+        case "string_pattern_mismatch" if context.get("pattern") in _WRITTEN:
+            return FieldProblem(
+                field=field,
+                detail=f"{_shown(given)} is not allowed here.",
+                hint=_WRITTEN[context["pattern"]],
+            )
         case "enum" | "literal_error":
             return FieldProblem(
                 field=field,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from solver.costs.pipeline import PipelineCosts
 from solver.partition.outcome import Partition
 from solver.partition.problem import menu_on, partition_problem
 from solver.partition.regime import Regime
+from solver.partition.solve import PartitionProblem
 from solver.plan import Explanation, Price, WhatIf
 from solver.schedules import Schedule, critical_path, schedule_graph, simulate
 from solver.schedules.simulate import Floats
@@ -18,8 +20,8 @@ from solver.schedules.simulate import Floats
 GIGABYTE = 1e9
 """The memory whose worth is told."""
 
-SECONDS_EACH = 2.0
-"""Time limit of one solve; plans that took longer themselves are explained without changes."""
+MOST_NODES = 1000
+"""Nodes of search trees that a change is worth: what comes of it is the same on any machine."""
 
 
 def explain(
@@ -30,6 +32,7 @@ def explain(
     *,
     solve_again: bool,
     prices: list[Price] | None = None,
+    time_limit_seconds: float = 30.0,
 ) -> Explanation:
     """The stage that decides the makespan, what limits it, and what three changes would gain.
 
@@ -40,10 +43,14 @@ def explain(
         regime: The recompute policy that it was planned under.
         solve_again: Whether to solve the changes.
         prices: What restrictions would cost, as far as it was asked.
+        time_limit_seconds: When the solving of changes ends at the latest.
     """
     share = _critical_shares(costs, schedule, assessment)
     stage = int(share.argmax())
-    changes = _changes(costs, schedule, regime, assessment.makespan) if solve_again else []
+    deadline = time.monotonic() + time_limit_seconds
+    changes = (
+        _changes(costs, schedule, regime, assessment.makespan, deadline) if solve_again else []
+    )
     return Explanation(
         bottleneck_stage=stage,
         bottleneck_share=float(share[stage]),
@@ -74,6 +81,7 @@ def _changes(
     schedule: Schedule,
     regime: Regime,
     makespan: float,
+    deadline: float,
 ) -> list[WhatIf]:
     p, n, v = schedule.devices, schedule.micro_batches, schedule.virtual_stages
     more_memory = replace(
@@ -102,7 +110,13 @@ def _changes(
             continue
         menu = menu_on(regime.menu(changed), order)
         problem = partition_problem(changed, menu, order, regime)
-        result = problem.solve(time_limit_seconds=SECONDS_EACH)
+        left = deadline - time.monotonic()
+        if left <= 0:
+            break
+        if isinstance(problem, PartitionProblem):
+            result = problem.solve(time_limit_seconds=left, most_nodes=MOST_NODES)
+        else:
+            result = problem.solve(time_limit_seconds=left)
         if isinstance(result, Partition):
             gain = makespan * work / result.makespan - 1.0 if result.makespan else 0.0
             found.append(WhatIf(change=change, iteration_seconds=result.makespan, gain=gain))

@@ -29,6 +29,9 @@ from solver.targets.planned import planned_for
 from solver.targets.registry import TARGETS
 from solver.verify import verify
 
+AFTERWARDS = 0.1
+"""Of the time limit, what explanations and prices may take where the search took all of it."""
+
 
 def checked(
     asked: Question,
@@ -74,6 +77,7 @@ def finished_plan(
     found: Found,
     free: Outcome | None,
     started: float,
+    deadline: float,
 ) -> answers.Plan:
     """The answer with the winner of a search.
 
@@ -84,10 +88,15 @@ def finished_plan(
         found: Its winner.
         free: Where a framework restricts the search, how the free one ended.
         started: When the work began, by ``time.perf_counter``.
+        deadline: When it should be done, by ``time.monotonic``.
 
     Raises:
         SolverFailed: The independent check does not confirm it.
     """
+
+    def left() -> float:
+        return max(deadline - time.monotonic(), AFTERWARDS * request.solver.time_limit_seconds)
+
     stages = decided_stages(found.partition, found.menu)
     stages = brought_back(found.costs, found.schedule, stages)
     assessment = assess(found.costs, found.schedule, stages)
@@ -116,7 +125,8 @@ def finished_plan(
             assessment,
             found.regime,
             solve_again=_is_quick(found),
-            prices=_prices(asked, found),
+            prices=_prices(asked, found, left()),
+            time_limit_seconds=left(),
         ),
         alternatives=answer.alternatives(
             outcome.losers,
@@ -125,7 +135,7 @@ def finished_plan(
             lambda loser: lost_by(loser, asked.costs(loser.layout), found),
         ),
         choices=answer.choices(outcome, found.layout, evaluation.iteration_seconds),
-        trade_off=_trade_off(asked, found, assessment),
+        trade_off=_trade_off(asked, found, assessment, left()),
         exports=_exports(asked, evaluation, found),
         restriction=_restriction(asked, found, free),
         solver=_report(outcome, time.perf_counter() - started),
@@ -147,12 +157,14 @@ def _loose(outcome: Outcome, found: Found) -> list[str]:
     ]
 
 
-def _trade_off(asked: Question, found: Found, assessment: Assessment) -> list[answers.TradeOff]:
+def _trade_off(
+    asked: Question, found: Found, assessment: Assessment, seconds_left: float
+) -> list[answers.TradeOff]:
     options = asked.request.solver
     if not options.trade_off or found.costs.devices:
         return []
     regimes = _own_regime(found) if found.regime.method else regimes_of(asked)
-    costs, limit = asked.costs(found.layout), options.time_limit_seconds
+    costs = asked.costs(found.layout)
     return [
         answers.TradeOff(
             memory_bytes=point.memory_bytes,
@@ -160,7 +172,7 @@ def _trade_off(asked: Question, found: Found, assessment: Assessment) -> list[an
             iteration_seconds=point.makespan,
             lower_bound_seconds=point.lower_bound,
         )
-        for point in trade_off(found, costs, regimes, assessment.peak_bytes, limit)
+        for point in trade_off(found, costs, regimes, assessment.peak_bytes, seconds_left)
     ]
 
 
@@ -194,7 +206,7 @@ def _restriction(asked: Question, found: Found, free: Outcome | None) -> answers
     )
 
 
-def _prices(asked: Question, found: Found) -> list[answers.Price]:
+def _prices(asked: Question, found: Found, seconds_left: float) -> list[answers.Price]:
     """What restrictions would cost, where the plan is free and quickly made again."""
     recompute = asked.request.recompute
     free = recompute.policy is Policy.OPTIMAL and recompute.choice_per is ChoicePer.BLOCK
@@ -207,6 +219,7 @@ def _prices(asked: Question, found: Found) -> list[answers.Price]:
         found.partition.makespan,
         overlap,
         offloads=bool(found.costs.offload_bytes),
+        time_limit_seconds=seconds_left,
     )
 
 

@@ -55,10 +55,14 @@ def plan(
         BadRequest: The request cannot be read or breaks a rule (and subclasses).
         SolverFailed: The optimiser's answer did not survive the independent check.
     """
+    deadline = time.monotonic() + request.solver.time_limit_seconds
     begun = begin(request, progress=progress)
     if isinstance(begun, answers.Plan):
         return begun
-    return gather(request, begun.state, [part(request, each) for each in begun.parts])
+    ends = [
+        part(request, each, time_limit_seconds=deadline - time.monotonic()) for each in begun.parts
+    ]
+    return gather(request, begun.state, ends, time_limit_seconds=deadline - time.monotonic())
 
 
 def begin(
@@ -70,13 +74,14 @@ def begin(
         BadRequest, SolverFailed: As ``plan``.
     """
     started = time.perf_counter()
+    deadline = time.monotonic() + request.solver.time_limit_seconds
     asked = _to_plan(request)
     outcome, unrestricted = _found(request, asked, progress, most_alone(asked))
     if outcome.rest:
         return Begun(parts(outcome), PartOutcome.of(outcome, time.perf_counter() - started))
     if outcome.found is None:
         return no_plan(request, outcome, time.perf_counter() - started)
-    return finished_plan(request, asked, outcome, outcome.found, unrestricted, started)
+    return finished_plan(request, asked, outcome, outcome.found, unrestricted, started, deadline)
 
 
 def part(
@@ -84,8 +89,16 @@ def part(
     of_search: BaseModel | dict[str, Any],
     *,
     progress: Callable[[Progress], None] | None = None,
+    time_limit_seconds: float | None = None,
 ) -> PartOutcome:
     """What comes of one of the parts that ``begin`` gave.
+
+    Args:
+        request: As ``begin`` had it.
+        of_search: The part.
+        progress: Told of every layout that is begun.
+        time_limit_seconds: What is left of the request's, which is for all of it together; if
+            absent all of that.
 
     Raises:
         BadRequest, SolverFailed: As ``plan``.
@@ -94,7 +107,14 @@ def part(
     asked, mine = _to_plan(request), Part.model_validate(of_search)
     known = math.inf if mine.known_seconds is None else mine.known_seconds
     families = tuple(members.family for members in mine.members)
-    outcome = _searched(request, asked, families, ceiling_seconds=known, progress=progress)
+    outcome = _searched(
+        request,
+        asked,
+        families,
+        ceiling_seconds=known,
+        time_limit_seconds=time_limit_seconds,
+        progress=progress,
+    )
     return PartOutcome.of(outcome, time.perf_counter() - started)
 
 
@@ -102,12 +122,19 @@ def gather(
     request: PlanRequest,
     state: BaseModel | dict[str, Any],
     of_parts: Sequence[PartOutcome | dict[str, Any]],
+    *,
+    time_limit_seconds: float | None = None,
 ) -> answers.Plan:
     """The plan of a search that ``begin`` began, from what came of its parts.
+
+    The winner's layout is solved again whatever time is left, as its plan is needed;
+    ``time_limit_seconds``, as of ``part``, is for what is told beside it.
 
     Raises:
         BadRequest, SolverFailed: As ``plan``.
     """
+    left = request.solver.time_limit_seconds if time_limit_seconds is None else time_limit_seconds
+    deadline = time.monotonic() + left
     asked, begun = _to_plan(request), PartOutcome.model_validate(state)
     ends = [PartOutcome.model_validate(each) for each in of_parts]
     started = time.perf_counter() - sum(each.seconds for each in (begun, *ends))
@@ -118,7 +145,7 @@ def gather(
     outcome = gathered(begun, ends, again)
     if outcome.found is None:
         return no_plan(request, outcome, time.perf_counter() - started)
-    return finished_plan(request, asked, outcome, outcome.found, None, started)
+    return finished_plan(request, asked, outcome, outcome.found, None, started, deadline)
 
 
 def found_by(request: PlanRequest) -> Outcome:
@@ -162,9 +189,11 @@ def _searched(
     *,
     ceiling_seconds: float = math.inf,
     most_solved: int | None = None,
+    time_limit_seconds: float | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Outcome:
     recompute = asked.request.recompute
+    limit = request.solver.time_limit_seconds if time_limit_seconds is None else time_limit_seconds
     method = METHODS.get(recompute.policy)
     if method is not None:
         return search_by_method(
@@ -173,7 +202,7 @@ def _searched(
             method,
             recompute.overlap or Overlap.OFF,
             relative_gap=request.solver.relative_gap,
-            time_limit_seconds=request.solver.time_limit_seconds,
+            time_limit_seconds=limit,
             rough=asked.rough,
             progress=progress,
         )
@@ -182,7 +211,7 @@ def _searched(
         asked.costs,
         free_regimes(recompute),
         relative_gap=request.solver.relative_gap,
-        time_limit_seconds=request.solver.time_limit_seconds,
+        time_limit_seconds=limit,
         ceiling_seconds=ceiling_seconds,
         inputs_kept=recompute.keeps_inputs,
         rough=asked.rough,

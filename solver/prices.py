@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,9 +23,6 @@ from solver.request import ChoicePer, Overlap, Recompute
 from solver.search.regimes import free_regimes
 from solver.search.search import search
 
-SECONDS_EACH = 5.0
-"""Time limit of one restriction; only plans that take milliseconds are priced."""
-
 
 @dataclass(frozen=True)
 class _Restricted:
@@ -39,8 +37,12 @@ def prices(
     overlap: Overlap = Overlap.OFF,
     *,
     offloads: bool = False,
+    time_limit_seconds: float = 30.0,
 ) -> list[Price]:
     """The best plan of a layout under each restriction, beside the free one's time.
+
+    Each search ends with the layout's first turn, so that the same prices come of it on any
+    machine; a restriction under which nothing is found in time has none.
 
     Args:
         costs: The layout's costs.
@@ -50,17 +52,21 @@ def prices(
             others hide nothing.
         offloads: Whether that plan has activations in host memory. To have none there is then the
             first restriction, and holds for all others too, as for the costs.
+        time_limit_seconds: Of all together, should the turns take longer.
     """
-    found = []
+    found, deadline = [], time.monotonic() + time_limit_seconds
     for restricted in _restrictions(costs, layout, overlap, offloads=offloads):
         outcome = search(
             listed((layout,), (costs.micro_batches,)),
             lambda _: costs,
             lambda _layout, _costs, restricted=restricted: restricted.regimes,  # type: ignore[misc]
             relative_gap=1e-4,
-            time_limit_seconds=SECONDS_EACH,
+            time_limit_seconds=deadline - time.monotonic(),
             floor_seconds=iteration_seconds,
+            thorough=False,
         )
+        if outcome.found is None and outcome.unfinished:
+            continue
         seconds = None if outcome.found is None else outcome.found.partition.makespan
         slower = None
         if seconds is not None and iteration_seconds:

@@ -136,7 +136,7 @@ def test_it_answers_over_http_and_lets_jobs_pass_when_the_service_is_away(
 
     def post() -> Any:
         url = f"http://127.0.0.1:{server.server_port}/"
-        with urllib.request.urlopen(url, data=json.dumps(body).encode(), timeout=5) as response:
+        with urllib.request.urlopen(url, data=json.dumps(body).encode(), timeout=60) as response:
             return json.load(response)
 
     assert patches(post())["/spec/parallelism"] == 6

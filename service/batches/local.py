@@ -149,11 +149,15 @@ class _Run:
         return answer
 
     async def _called(self, call: str, asked: Asked) -> Outcome | str:
-        seconds = asked.request.solver.time_limit_seconds + self._settings.solve_grace_seconds
+        limit, grace = (
+            asked.request.solver.time_limit_seconds,
+            self._settings.solve_grace_seconds,
+        )
+        seconds = limit + grace
         try:
             outcome = await self._pool.call(call, asked.json, seconds)
             if outcome.parts:
-                outcome = await side_by_side(self._pool, asked.json, outcome, seconds)
+                outcome = await side_by_side(self._pool, asked.json, outcome, limit, grace)
             return outcome
         except SolverDied as death:
             return f"{death}."

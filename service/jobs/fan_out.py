@@ -13,6 +13,7 @@ from anyio import to_thread
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from service.jobs.parts import due
 from service.jobs.queue import Queue
 from service.operations import traces
 from service.problems import Problem, ProblemError
@@ -30,17 +31,24 @@ class FanOut:
 
     Whoever holds the plan's job works on the parts too, so that they get done even where nobody
     else has a free hand. A part's answer outlives the worker of the plan's job: the next one finds
-    it. What is still to be done when the search is given up is cancelled.
+    it. What is still to be done when the search is given up is cancelled. All are to be done by
+    ``deadline_at`` (seconds since 1970), which makes no other parts of them.
     """
 
     def __init__(
-        self, store: Store, queue: Queue, claim: Claim, requests: Sequence[str], silence: float
+        self,
+        store: Store,
+        queue: Queue,
+        claim: Claim,
+        requests: Sequence[str],
+        silence: float,
+        deadline_at: float,
     ) -> None:
         self._store = store
         self._queue = queue
         self._claim = claim
         self._requests = {_part_id(request): request for request in requests}
-        self._silence = silence
+        self._silence, self._deadline_at = silence, deadline_at
 
     async def answers(
         self,
@@ -121,10 +129,11 @@ class FanOut:
             stored = plans.find(session, part)
             if stored is not None and stored.answer is not None:
                 continue  # answered since it was looked at
+            asked = due(self._requests[part], self._deadline_at)
             if stored is None:
-                plans.add(session, self._row(part, self._requests[part], now))
+                plans.add(session, self._row(part, asked, now))
             else:
-                plans.set_status(session, part, "queued")
+                plans.ask_again(session, part, asked)
             asked_in = traces.current()
             job_id = jobs.add(session, part, priority, None, now, trace_parent=asked_in)
             admitted.append((job_id, priority))

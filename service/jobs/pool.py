@@ -9,8 +9,9 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from service.problems import Problem
@@ -28,6 +29,8 @@ class SolverDied(Exception):
 class Outcome:
     """What came of a call: an answer (JSON text), the parts of a search that was begun (JSON texts,
     with ``state``, what they are gathered with), or the problem that kept it from one.
+
+    ``began_at``: when a process took it, seconds since 1970.
     """
 
     answer: str | None = None
@@ -37,6 +40,7 @@ class Outcome:
     problem: Problem | None = None
     parts: tuple[str, ...] = ()
     state: str = ""
+    began_at: float = 0.0
 
 
 class SolverProcess:
@@ -99,6 +103,7 @@ class SolverProcess:
         """
         await self.ready()
         self.calls += 1
+        began_at = time.time()
         assert self._process is not None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -108,7 +113,7 @@ class SolverProcess:
             while line := await self._process.stdout.readline():
                 message = json.loads(line)
                 if "progress" not in message:
-                    return _outcome(message)
+                    return replace(_outcome(message), began_at=began_at)
                 on_progress(message["progress"])
         except ConnectionError:
             pass

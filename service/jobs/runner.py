@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from service.jobs import results
 from service.jobs.fan_out import FanOut
 from service.jobs.hold import Hold
-from service.jobs.parts import gather_request, part_request
+from service.jobs.parts import due, gather_request, part_request
 from service.jobs.pool import Outcome, SolverDied, SolverPool
 from service.jobs.queue import Queue
 from service.jobs.watch import Watch
@@ -133,10 +133,10 @@ class Runner:
         """Have the parts of a search worked out by whoever has a free hand, and gather them."""
         limit = seconds - self._settings.solve_grace_seconds
         requests = [part_request(request, part, limit) for part in begun.parts]
-        silence = self._settings.heartbeat_timeout_seconds
-        parts = FanOut(self._store, self._queue, claim, requests, silence)
+        silence, deadline_at = self._settings.heartbeat_timeout_seconds, begun.began_at + limit
+        parts = FanOut(self._store, self._queue, claim, requests, silence, deadline_at)
         answers = await parts.answers(self.execute, progress.update)
-        gathered = gather_request(request, begun.state, answers)
+        gathered = due(gather_request(request, begun.state, answers), deadline_at)
         outcome = await self._pool.call("gather", gathered, seconds)
         await parts.forget()
         return outcome

@@ -19,6 +19,7 @@ import os
 import resource
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO, Protocol, cast
@@ -50,10 +51,18 @@ class Planner(Protocol):
         part: Any,
         *,
         progress: Callable[[Any], None] | None = None,
+        time_limit_seconds: float | None = None,
     ) -> BaseModel:
         """What came of a part (plain JSON) of the search."""
 
-    def gather(self, request: PlanRequest, state: Any, answers: Sequence[Any]) -> Plan:
+    def gather(
+        self,
+        request: PlanRequest,
+        state: Any,
+        answers: Sequence[Any],
+        *,
+        time_limit_seconds: float | None = None,
+    ) -> Plan:
         """The plan of a search that was begun, and the answers of its parts (plain JSON)."""
 
     def evaluate(self, request: PlanRequest) -> Evaluation:
@@ -140,9 +149,11 @@ def _of_parts(
 ) -> dict[str, Any]:
     """Work out a part of a search, or gather all."""
     request = PlanRequest.model_validate(asked["request"])
+    left = max(asked["deadline_at"] - time.time(), 0.0)
     if call == "gather":
-        return _planned(planner.gather(request, asked["state"], asked["answers"]))
-    answer = planner.part(request, asked["part"], progress=report)
+        state, answers = asked["state"], asked["answers"]
+        return _planned(planner.gather(request, state, answers, time_limit_seconds=left))
+    answer = planner.part(request, asked["part"], progress=report, time_limit_seconds=left)
     return {"answer": answer.model_dump_json(), "status": "succeeded"}
 
 

@@ -60,15 +60,18 @@ async def read(
         str | None, Query(max_length=40, description="`any`, `one-leaf` or `several-leafs`.")
     ] = None,
 ) -> Response:
-    """The curves; with `nodes` the point of that count alone, which takes milliseconds. A count
-    between two points of the curve is answered with the lower one.
+    """The curves, with `device` or `placement` those alone; with `nodes` the point of that count,
+    which takes milliseconds. A count between two points of the curve is answered with the lower
+    one.
     """
     text, finished = await read_study(request, "capacity", study_id)
-    if not finished or nodes is None:
+    if not finished or (nodes, device, placement) == (None, None, None):
         headers = {} if finished else {"Retry-After": "1"}
         return Response(text, headers=headers, media_type="application/json")
-    point = _point(_parsed(study_id, text), nodes, device, placement)
-    return Response(point.model_dump_json(), media_type="application/json")
+    answer = _parsed(study_id, text)
+    curves = _chosen(answer, device, placement)
+    found = answer.model_copy(update={"curves": curves}) if nodes is None else _at(curves[0], nodes)
+    return Response(found.model_dump_json(), media_type="application/json")
 
 
 @lru_cache(maxsize=64)
@@ -76,23 +79,41 @@ def _parsed(study_id: str, text: str) -> CapacityAnswer:  # noqa: ARG001  # the 
     return CapacityAnswer.model_validate_json(text)
 
 
-def _point(answer: CapacityAnswer, nodes: int, device: str | None, placement: str | None) -> Point:
-    curves: list[Curve] = [
-        curve
-        for curve in answer.curves
-        if device in (None, curve.device) and placement in (None, curve.placement)
-    ]
-    points = [point for curve in curves[:1] for point in curve.points if point.nodes <= nodes]
-    if not points or (curves and nodes > curves[0].points[-1].nodes):
-        raise ProblemError(
-            problem(
-                404,
-                "no-such-point",
-                "The curve has no such point",
-                f"There is no point of {nodes} nodes"
-                + (f" of {device}." if device else ".")[0:120],
-                field="nodes" if curves else "device",
-                hint="Ask for a curve that reaches so far.",
+def _chosen(answer: CapacityAnswer, device: str | None, placement: str | None) -> list[Curve]:
+    """The curves of a device and a placement.
+
+    Raises:
+        ProblemError: There is none.
+    """
+    curves = answer.curves
+    for name, wanted in (("device", device), ("placement", placement)):
+        there = dict.fromkeys(str(getattr(curve, name)) for curve in curves)
+        curves = [curve for curve in curves if wanted in (None, getattr(curve, name))]
+        if not curves:
+            raise _none(
+                f"There is no curve of the {name} {str(wanted)[:100]!r}.",
+                name,
+                f"Choose {' or '.join(there)}." if there else "The job fits no allocation.",
             )
+    return curves
+
+
+def _at(curve: Curve, nodes: int) -> Point:
+    """The point of so many nodes, or the one below it.
+
+    Raises:
+        ProblemError: The curve does not reach so far.
+    """
+    first, last = curve.points[0].nodes, curve.points[-1].nodes
+    if not first <= nodes <= last:
+        raise _none(
+            f"The curve has no point of {nodes} nodes.",
+            "nodes",
+            f"Ask for {first} to {last} nodes, or for a curve that reaches so far.",
         )
-    return points[-1]
+    return [point for point in curve.points if point.nodes <= nodes][-1]
+
+
+def _none(detail: str, field: str, hint: str) -> ProblemError:
+    title = "The curve has no such point"
+    return ProblemError(problem(404, "no-such-point", title, detail, field=field, hint=hint))

@@ -154,6 +154,16 @@ def set_status(session: Session, plan_id: str, status: str) -> None:
     )
 
 
+def ask_again(session: Session, plan_id: str, request: str) -> None:
+    """Queue an unanswered one anew, for a request that has the same answer."""
+    set_status(session, plan_id, "queued")
+    session.execute(
+        update(PlanRow)
+        .where(PlanRow.id == plan_id, PlanRow.answer.is_(None))
+        .values(request=request)
+    )
+
+
 def finish(session: Session, plan_id: str, result: Result, now: float) -> None:
     """Write how the solve ended; an answer that is there already stays."""
     session.execute(

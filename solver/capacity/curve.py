@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from solver.capacity.documents import (
     Curve,
     GoodputParameters,
     Point,
+    Spread,
 )
 from solver.capacity.goodput import fit
 from solver.capacity.planners import Limits, Planners
@@ -29,7 +31,10 @@ from solver.errors import BadRequest, IllegalLayout, part_of_request
 from solver.identity import content_id
 from solver.progress import Progress
 from solver.question import question
-from solver.request import PlanRequest
+from solver.request import PlanRequest, SwitchLevel
+
+Sized = Callable[[int], PlanRequest]
+"""The job on so many nodes."""
 
 _FEWEST_FOR_FIT = 4
 
@@ -65,15 +70,15 @@ def capacity(
     curves: list[Curve] = []
     late: list[int] = []
     with Planners(total, processes) as planners:
-        for device, placement, job, counts in variants:
+        for device, placement, job_of, counts in variants:
             limits = Limits(
                 request.relative_gap,
                 request.seconds_per_size,
                 started + request.time_limit_seconds,
             )
-            sizes = planners.plan(job, counts, limits, report)
+            sizes = planners.plan(job_of, counts, limits, report)
             late += [size.nodes for size in sizes if not size.finished]
-            curves.append(_curve(device, placement, job, counts, sizes))
+            curves.append(_curve(device, placement, job_of, counts, sizes))
     feasible = any(curve.smallest_feasible for curve in curves)
     return CapacityAnswer(
         id=content_id("capacity", request),
@@ -101,34 +106,48 @@ def check(request: CapacityRequest) -> None:
     Raises:
         BadRequest: The reason that its largest size gives.
     """
-    for _, _, job, counts in _variants(request):
-        _check(job, counts)
+    for _, _, job_of, counts in _variants(request):
+        _check(job_of, counts)
 
 
-def _variants(request: CapacityRequest) -> Iterator[tuple[str, str, PlanRequest, list[int]]]:
-    """Device, placement, job and node counts of every curve."""
+def _variants(request: CapacityRequest) -> Iterator[tuple[str, str, Sized, list[int]]]:
+    """Device, placement, job by node count, and node counts of every curve."""
     counts = list(request.nodes.counts)
     for job in _jobs(request):
         with part_of_request("job"):
             cluster = cluster_from_request(at_size(job, counts[0]).cluster)
         if request.spread is None:
-            yield cluster.device.name, "any", job, counts
+            yield cluster.device.name, "any", partial(at_size, job), counts
             continue
-        per_leaf = request.spread.nodes_per_leaf
-        within = [count for count in counts if count <= per_leaf]
+        within = [count for count in counts if count <= request.spread.nodes_per_leaf]
         if within:
-            yield cluster.device.name, "one-leaf", job, within
-        rate = cluster.inter_node_bytes_per_second / request.spread.oversubscription
-        slower = job.cluster.model_copy(
-            update={"inter_node_bytes_per_second": rate, "switches": None}
-        )
+            yield cluster.device.name, "one-leaf", partial(_on_one_leaf, job), within
         several = [count for count in counts if count > 1]
-        yield (
-            cluster.device.name,
-            "several-leafs",
-            job.model_copy(update={"cluster": slower}),
-            several,
-        )
+        if several:
+            spread_out = partial(_on_several_leafs, job, request.spread)
+            yield cluster.device.name, "several-leafs", spread_out, several
+
+
+def _on_one_leaf(job: PlanRequest, nodes: int) -> PlanRequest:
+    """The job on so many nodes without a switch between them."""
+    return _below(at_size(job, nodes), nodes, 1.0)
+
+
+def _on_several_leafs(job: PlanRequest, spread: Spread, nodes: int) -> PlanRequest:
+    """The job on so many nodes of several leafs: of two, half on each, where two are enough."""
+    sized = at_size(job, nodes)
+    cluster = cluster_from_request(sized.cluster)
+    joined = cluster.domain_size // cluster.devices_per_node  # by links that know no leafs
+    each = max(min(spread.nodes_per_leaf, -(-nodes // 2)), joined)
+    return _below(sized, each, spread.oversubscription)
+
+
+def _below(job: PlanRequest, nodes: int, oversubscription: float) -> PlanRequest:
+    """The job with so many nodes below a leaf; what is said of switches above them stays."""
+    above = [each for each in job.cluster.switches or [] if each.nodes > nodes]
+    leafs = SwitchLevel(nodes=nodes, oversubscription=oversubscription)
+    cluster = job.cluster.model_copy(update={"switches": [leafs, *above]})
+    return job.model_copy(update={"cluster": cluster})
 
 
 def _jobs(request: CapacityRequest) -> Iterator[PlanRequest]:
@@ -143,14 +162,14 @@ def _jobs(request: CapacityRequest) -> Iterator[PlanRequest]:
         yield request.job.model_copy(update={"cluster": cluster})
 
 
-def _check(job: PlanRequest, counts: list[int]) -> None:
+def _check(job_of: Sized, counts: list[int]) -> None:
     """Refuse a job that no size can plan, for the reason that its largest size gives."""
-    check_costs_of_any_size(job)
+    check_costs_of_any_size(job_of(counts[0]))
     failed: BadRequest | None = None
     for count in sorted(set(counts), reverse=True):
         try:
             with part_of_request("job"):
-                question(at_size(job, count), to_plan=True)
+                question(job_of(count), to_plan=True)
         except IllegalLayout as error:
             failed = failed or error
         else:
@@ -160,10 +179,11 @@ def _check(job: PlanRequest, counts: list[int]) -> None:
 
 
 def _curve(
-    device: str, placement: str, job: PlanRequest, counts: list[int], sizes: list[Size]
+    device: str, placement: str, job_of: Sized, counts: list[int], sizes: list[Size]
 ) -> Curve:
     """Points by node count: each size, or the best of the smaller ones where that is faster."""
-    per_node = job.cluster.devices_per_node or _devices_per_node(job, counts[0])
+    job = job_of(counts[0])
+    per_node = job.cluster.devices_per_node or cluster_from_request(job.cluster).devices_per_node
     batch = job.training.global_batch_size or 1
     sequence = job.training.sequence_length
     best: Size | None = None
@@ -205,10 +225,6 @@ def _curve(
         useful_sizes=[size.nodes for size in faster],
         goodput=_goodput(faster, per_node, batch),
     )
-
-
-def _devices_per_node(job: PlanRequest, nodes: int) -> int:
-    return cluster_from_request(at_size(job, nodes).cluster).devices_per_node
 
 
 def _knee(sizes: list[Size]) -> int | None:

@@ -64,12 +64,15 @@ class Planners:
 
     def plan(
         self,
-        job: PlanRequest,
+        job_of: Callable[[int], PlanRequest],
         counts: Iterable[int],
         limits: Limits,
         report: Callable[[], None],
     ) -> list[Size]:
-        """Every size in ascending order, as many at a time as there are processes."""
+        """Every size in ascending order, as many at a time as there are processes.
+
+        ``job_of``: the job on so many nodes.
+        """
         sizes: dict[int, Size] = {}
         waiting = sorted(counts, reverse=True)
         smaller = dict(itertools.pairwise([*waiting, 0]))
@@ -79,16 +82,14 @@ class Planners:
                 nodes = waiting.pop()
                 known = (s.seconds for n, s in sizes.items() if n < nodes and s.seconds)
                 ceiling = min(known, default=math.inf)
-                left = self._seconds(limits)
+                left, job = self._seconds(limits), job_of(nodes)
+                asked = (job, nodes, ceiling, limits.relative_gap, left, smaller[nodes])
                 if left <= 0:
                     sizes[nodes] = Size(nodes, finished=False)
                 elif self._pool is None:
-                    sizes[nodes] = planned(
-                        job, nodes, ceiling, limits.relative_gap, left, smaller[nodes]
-                    )
+                    sizes[nodes] = planned(*asked)
                     report()
                 else:
-                    asked = (job, nodes, ceiling, limits.relative_gap, left, smaller[nodes])
                     running[self._pool.submit(planned, *asked)] = nodes
             ended, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in ended:

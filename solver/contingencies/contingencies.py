@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import comb
 
 from solver.capacity.planners import Limits, Planners
-from solver.capacity.sizes import Size
+from solver.capacity.sizes import Size, at_size
 from solver.cluster.cluster import cluster_from_request
 from solver.contingencies.cells import Cells, cells_of
 from solver.contingencies.courses import Courses
@@ -26,6 +27,7 @@ from solver.identity import content_id
 from solver.progress import Progress
 from solver.question import only_layout, question
 from solver.request import PlanRequest
+from solver.strict import named_once
 
 _FREED = (
     "tensor_parallel",
@@ -138,6 +140,8 @@ def _situation(
 ) -> tuple[ContingencyRequest, Cells, list[PlannedNode], list[Failure]]:
     """The request with its layout decided, the places and names of its nodes, and what may fail."""
     job = decided(request.job)
+    places = [(f"nodes[{i}].name", node.name) for i, node in enumerate(request.nodes)]
+    named_once([*places, *((f"spares[{i}]", name) for i, name in enumerate(request.spares))])
     per_node = cluster_from_request(job.cluster).devices_per_node
     layout = only_layout(question(job))
     cells = cells_of(layout, per_node)
@@ -176,8 +180,9 @@ def _sizes(
 ) -> list[Size]:
     """The best plan of every smaller node count, where it is faster than all still smaller."""
     limits = Limits(request.relative_gap, request.seconds_per_size, deadline)
+    job = freed(request.job)
     with Planners(nodes - 1, processes) as planners:
-        return planners.plan(freed(request.job), range(1, nodes), limits, report)
+        return planners.plan(partial(at_size, job), range(1, nodes), limits, report)
 
 
 def freed(job: PlanRequest) -> PlanRequest:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from solver.plan import Answer, LayoutAnswer
 from solver.request import Count, Job, Seconds
-from solver.strict import Strict
-from solver.transitions.documents import RESTART_SECONDS, NodeName, Rate
+from solver.strict import NodeName, Strict
+from solver.transitions.documents import RESTART_SECONDS, Rate
 
 MOST_FAILED = 4
 """Failed nodes up to which every set can be asked for one by one."""
@@ -30,7 +30,7 @@ class RunningNode(Strict):
     """A node that the plan runs on."""
 
     name: NodeName = Field(description="As the scheduler calls it.")
-    leaf: NodeName | None = Field(
+    leaf: Annotated[str, Field(min_length=1, max_length=253)] | None = Field(
         default=None, description="The switch it is plugged into; each leaf may fail as a whole."
     )
 
@@ -86,13 +86,6 @@ class ContingencyRequest(Strict):
     time_limit_seconds: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] = Field(
         default=300.0, description="Then node counts that are not planned yet are left open."
     )
-
-    @model_validator(mode="after")
-    def _distinct(self) -> Self:
-        names = [*(node.name for node in self.nodes), *self.spares]
-        if len(set(names)) < len(names):
-            raise ValueError("a node is named twice")
-        return self
 
 
 class Reduced(Answer):

@@ -49,8 +49,16 @@ class Lookup:
         """What can be done when these nodes fail, the best first.
 
         Raises:
-            BadRequest: A node is not the plan's, or none is named.
+            BadRequest: A node is not the plan's, or none is named; or the plan does not fit, so
+                that nothing was worked out.
         """
+        if not self._names:
+            raise BadRequest(
+                "The running plan does not fit its devices, so nothing was worked out for any "
+                "failed node.",
+                field="failed",
+                hint="Ask anew with the layout and memory of a plan that fits.",
+            )
         spares = [name for name in self._spares if name not in failed]
         for name in failed:
             if name not in self._position and name not in self._spares:

@@ -173,9 +173,20 @@ class PartitionModel:
         return terms
 
     def minimise(
-        self, goal: mathopt.Variable, relative_gap: float, time_limit_seconds: float
+        self,
+        goal: mathopt.Variable,
+        relative_gap: float,
+        time_limit_seconds: float,
+        most_nodes: int | None = None,
     ) -> tuple[Values | None, float]:
         """Minimise a variable; one thread and a fixed seed, so that a program has one answer.
+
+        Args:
+            goal: The variable.
+            relative_gap: At which to stop.
+            time_limit_seconds: When to stop at the latest.
+            most_nodes: The same in nodes of the search tree, which no clock counts; ``nodes`` says
+                afterwards how many there were.
 
         Returns:
             The values of the best solution, or None, and the proved bound of the variable, in the
@@ -186,8 +197,10 @@ class PartitionModel:
         parameters = mathopt.SolveParameters(
             relative_gap_tolerance=relative_gap,
             time_limit=timedelta(seconds=time_limit_seconds),
+            node_limit=most_nodes,
             random_seed=0,
         )
+        self.nodes = 0
         started = time.monotonic()
         try:
             with quiet():
@@ -196,6 +209,7 @@ class PartitionModel:
             if time.monotonic() - started >= time_limit_seconds:
                 return None, -float("inf")  # too late for what it could not do
             raise SolverFailed(f"HiGHS could not solve the partition program: {failure}") from None
+        self.nodes = result.solve_stats.node_count
         reason = result.termination.reason
         if reason in (
             mathopt.TerminationReason.INFEASIBLE,
@@ -236,12 +250,14 @@ class PartitionProgram(PartitionModel):
         """More paths for the pool."""
         self.add_paths(paths, self._send_seconds)
 
-    def solve(self, relative_gap: float, time_limit_seconds: float) -> ProgramResult:
-        """The best cuts and the bound for the paths so far.
+    def solve(
+        self, relative_gap: float, time_limit_seconds: float, most_nodes: int | None = None
+    ) -> ProgramResult:
+        """The best cuts and the bound for the paths so far; arguments as ``minimise``.
 
         Raises:
             SolverFailed: If the solver gives neither a solution nor a proof that there is none.
         """
-        values, bound = self.minimise(self.makespan, relative_gap, time_limit_seconds)
+        values, bound = self.minimise(self.makespan, relative_gap, time_limit_seconds, most_nodes)
         cuts = None if values is None else self.chosen_cuts(values)
         return ProgramResult(cuts, bound * self.unit)

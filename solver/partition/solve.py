@@ -16,6 +16,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -115,6 +116,8 @@ class PartitionProblem:
         self._bounds = self._bounds_of(self._candidates)
         self._rows: list[Path] = []
         self._rounds = 0
+        self._nodes: int | None = None
+        self.cut_short = False
 
     @property
     def schedule(self) -> Schedule:
@@ -132,6 +135,7 @@ class PartitionProblem:
         relative_gap: float = 1e-4,
         time_limit_seconds: float = 30.0,
         cutoff: float = np.inf,
+        most_nodes: int | None = None,
     ) -> Partition | Infeasible | Dominated:
         """The fastest partition.
 
@@ -140,6 +144,8 @@ class PartitionProblem:
                 that is little).
             time_limit_seconds: Wall time after which the best so far is returned with its bound.
             cutoff: Iteration time reached elsewhere; give up as soon as nothing can beat it.
+            most_nodes: Nodes of programs' search trees after which the same is done; unlike time
+                they are the same on every machine. ``cut_short`` says whether they were spent.
 
         Returns:
             The optimum; or which stage misses how many bytes; or the bound at which it was given
@@ -147,6 +153,7 @@ class PartitionProblem:
         """
         self._deadline = time.monotonic() + time_limit_seconds
         self._cutoff = cutoff - self._costs.fixed_seconds
+        self._nodes, self.cut_short = most_nodes, False
         root = self.bound - self._costs.fixed_seconds
         if not np.isfinite(root):
             return self._shortfall()
@@ -333,10 +340,13 @@ class PartitionProblem:
         bound = 0.0
         for _ in range(MOST_ROUNDS):
             left = self._deadline - time.monotonic()
-            if left <= 0:
+            self.cut_short = self._nodes is not None and self._nodes <= 0
+            if left <= 0 or self.cut_short:
                 break
             self._rounds += 1
-            result = program.solve(gap, left)
+            result = program.solve(gap, left, self._nodes)
+            if self._nodes is not None:
+                self._nodes -= max(program.nodes, 1)
             bound = max(bound, result.bound)
             if result.cuts is None or bound >= self._limit():
                 break
@@ -393,7 +403,7 @@ class PartitionProblem:
 
 
 def solve_partition(
-    costs: PipelineCosts, menu: Menu, schedule: Schedule, **limits: float
+    costs: PipelineCosts, menu: Menu, schedule: Schedule, **limits: Any
 ) -> Partition | Infeasible | Dominated:
     """Make and solve a :class:`PartitionProblem`; ``limits`` are those of its ``solve``."""
     return PartitionProblem(costs, menu, schedule).solve(**limits)

@@ -28,9 +28,6 @@ Index = npt.NDArray[np.int64]
 EXACT = 1e-9
 """Relative difference up to which a placement crosses no more than its bound."""
 
-FILLING_SHARE = 0.25
-"""Of the time, what fillings may take."""
-
 MOST_BEGUN = 8
 """Placements, the best ones, that the last program begins with."""
 
@@ -54,14 +51,14 @@ def decided(grid: Grid, capacities: Index, deadline: float) -> tuple[Index, floa
     Args:
         grid: The cells.
         capacities: Cells of every leaf; together enough.
-        deadline: Monotonic seconds.
+        deadline: Monotonic seconds at which to stop, should the work take so long. What is tried is
+            limited by counts of it, so the same placement comes of it on any machine.
     """
     orderly, chosen = patterns(grid, capacities[None])
     if orderly[0] == 0.0 or grid.cells == 1:
         return chosen[0], 0.0
-    fill_until = time.monotonic() + FILLING_SHARE * (deadline - time.monotonic())
     in_time = itertools.takewhile(
-        lambda _: time.monotonic() < fill_until, fillings(grid, capacities.tolist())
+        lambda _: time.monotonic() < deadline, fillings(grid, capacities.tolist())
     )
     known = _Known(grid, np.stack([chosen[0], *in_time]))
     costs = least_costs(grid, int(capacities.max()))

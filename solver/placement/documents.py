@@ -8,20 +8,18 @@ from pydantic import Field
 
 from solver.plan import Answer
 from solver.request import Job
-from solver.strict import Name, Strict
+from solver.strict import Label, NodeName, Strict
 
-NodeName = Annotated[str, Field(min_length=1, max_length=253)]
-HostName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s,]+$")]
-"""Of a node; node lists and rank files have no way to write spaces or commas."""
+SwitchName = Annotated[str, Field(min_length=1, max_length=253)]
 
 
 class FreeNode(Strict):
     """A node that the job may be given, and where it is plugged in."""
 
-    name: HostName = Field(description="As the scheduler calls it, without spaces and commas.")
-    leaf: NodeName = Field(default="leaf", description="The switch it is plugged into.")
-    spine: NodeName | None = Field(default=None, description="The switch above that.")
-    domain: NodeName | None = Field(
+    name: NodeName = Field(description="As the scheduler calls it, without spaces and commas.")
+    leaf: SwitchName = Field(default="leaf", description="The switch it is plugged into.")
+    spine: SwitchName | None = Field(default=None, description="The switch above that.")
+    domain: SwitchName | None = Field(
         default=None, description="The NVLink domain that it shares with other nodes."
     )
 
@@ -46,7 +44,7 @@ class PlacementRequest(Strict):
     time_limit_seconds: Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)] = Field(
         default=10.0, description="Then the best placement so far is answered, with its gap."
     )
-    leaf_label: Name = Field(
+    leaf_label: Label = Field(
         default="cloud.google.com/gce-topology-subblock",
         description="The Kubernetes node label of leafs, for Kueue's annotations.",
     )

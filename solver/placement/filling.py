@@ -25,12 +25,19 @@ TRIES = 6
 MOST_SHAPES = 24
 """Widths of chunks, and heights of strips, that are tried."""
 
+MOST_OFFERED = 2_000_000
+"""Leafs offered to blocks, one by one, in all fillings together; some seconds."""
+
 
 def fillings(grid: Grid, capacities: Sequence[int]) -> Iterator[Index]:
     """Leafs of every cell, shape (rows, stages), for several shapes of blocks and orders."""
     offered = list(_offered(grid, capacities))
+    done = 0
     for position, sizes in _shapes(grid):
         for order in offered:
+            done += len(order) * len(sizes)
+            if done > MOST_OFFERED:
+                return
             yield np.array(_sequence(order, capacities, sizes), dtype=np.int64)[position]
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,7 @@ from solver.placement.grid import Grid, grid_of
 from solver.placement.least import least_costs, least_crossing
 from solver.placement.words import words
 from solver.question import question
+from solver.strict import named_once
 
 Index = npt.NDArray[np.int64]
 
@@ -115,25 +117,24 @@ def _grid(request: PlacementRequest) -> tuple[Layout, Grid, Cluster]:
 
 
 def _check_names(request: PlacementRequest) -> None:
-    names = Counter(node.name for node in request.nodes)
-    twice = next((name for name, count in names.items() if count > 1), None)
-    if twice is not None:
-        raise BadRequest(
-            f"The node {twice!r} is given twice.", field="nodes", hint="Name each node once."
-        )
+    named_once((f"nodes[{i}].name", node.name) for i, node in enumerate(request.nodes))
+    free = {node.name for node in request.nodes}
     for number, candidate in enumerate(request.candidates):
-        if len(set(candidate)) < len(candidate):
-            raise BadRequest(
-                "The set names a node twice.",
-                field=f"candidates[{number}]",
-                hint="Name each node once.",
-            )
-        unknown = next((name for name in candidate if name not in names), None)
-        if unknown is not None:
-            raise BadRequest(
-                f"The node {unknown!r} is not among the free nodes.",
-                field=f"candidates[{number}]",
-            )
+        places = [(f"candidates[{number}][{i}]", name) for i, name in enumerate(candidate)]
+        named_once(places)
+        for place, name in places:
+            if name not in free:
+                raise BadRequest(
+                    f"The node {name!r} is not among the free nodes.",
+                    field=place,
+                    hint=_nearest(name, free),
+                )
+
+
+def _nearest(name: str, free: Collection[str]) -> str:
+    """Which node was probably meant, or where those stand that could be."""
+    close = difflib.get_close_matches(name, free, n=1)
+    return f"Did you mean {close[0]}?" if close else "Name nodes that stand in `nodes`."
 
 
 class _Fabric:

@@ -35,14 +35,16 @@ from solver.placement.grid import Grid, Profile, profile_cost
 Floats = npt.NDArray[np.float64]
 
 _MOST_ROUNDS = 400
+_MOST_ENTRIES = 400_000_000
+"""Entries of the tables of all rounds together; some seconds."""
+_FEW_CELLS, _WORK_OF_FEW, _WORK = 128, 4.0, 2.0
+"""Cells up to which the integer program may take the first, and what it may take beyond, in the
+solver's own measure of its work: no clock, so the same answer always; some seconds."""
 _SMALL = 1e-9
 _MOST_FINE = 1e4
 _MOST_PLACES = 8
 ENOUGH = 1e-4
 """Relative distance to the bound at which a placement is not improved any more."""
-
-_INTEGER_SHARE = 0.5
-"""Of the time, what the integer program is left."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +66,14 @@ def solve(
     known: Sequence[Profile],
     deadline: float,
 ) -> Solution:
-    """The best placement found until ``deadline`` (monotonic seconds).
+    """The best placement found with so much work, or until ``deadline`` (monotonic seconds).
 
     Args:
         grid: The cells.
         capacities: Cells of a leaf to the number of such leafs.
         begun: Placements to begin with, the best first, each by the profiles of its leafs.
         known: Other profiles to begin with.
-        deadline: When to stop.
+        deadline: When to stop, should the work take longer.
     """
     scale = max(grid.group_bytes, grid.edge_bytes, 1e-30)
     grid = replace(grid, group_bytes=grid.group_bytes / scale, edge_bytes=grid.edge_bytes / scale)
@@ -82,8 +84,7 @@ def solve(
     bound = -math.inf
     best = sum(profile_cost(grid, profile) for profile in begun[0])
     enough = best - ENOUGH * (constant + best)
-    generate_until = deadline - _INTEGER_SHARE * max(deadline - time.monotonic(), 0.0)
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_rounds(grid, max(capacities))):
         value = master.solve()
         if value is None:
             break
@@ -99,20 +100,26 @@ def solve(
                 for moved in _moved(profile):
                     added |= master.add(moved)
         bound = max(bound, value - gains)
-        if time.monotonic() > generate_until or bound >= enough:
+        if time.monotonic() > deadline or bound >= enough:
             break
         if not (added or master.fined() or master.cut(violated(grid, master.amounts, master.cuts))):
             break
     if bound >= enough:
         lower = min(max(constant + bound, 0.0), constant + best)
         return Solution(None, (constant + best) * scale, lower * scale)
-    left = max(deadline - time.monotonic(), 0.2)
-    chosen = _integer(grid, master, begun[0], left)
+    left = deadline - time.monotonic()
+    chosen = _integer(grid, master, begun[0], left) if left > 0 else None
     if chosen is None:
         return Solution(None, math.inf, max(constant + bound, 0.0) * scale)
     crossing = constant + sum(profile_cost(grid, profile) for profile in chosen)
     lower = min(max(constant + bound, 0.0), crossing)
     return Solution(chosen, crossing * scale, lower * scale)
+
+
+def _rounds(grid: Grid, largest: int) -> int:
+    """In how many rounds profiles are generated: their tables are as large as the leafs."""
+    entries = grid.stages * (min(largest, grid.rows) + 1) ** 2 * (largest + 1)
+    return max(1, min(_MOST_ROUNDS, _MOST_ENTRIES // entries))
 
 
 @dataclass(frozen=True)
@@ -346,8 +353,12 @@ def _integer(
     seconds: float,
 ) -> list[Profile] | None:
     """Whole numbers of leafs for the profiles at hand; ``begun`` is a placement that is known."""
-    solver = pywraplp.Solver.CreateSolver("SCIP")
-    solver.SetTimeLimit(int(1000 * seconds))
+    solver = pywraplp.Solver.CreateSolver("SAT")
+    solver.SetTimeLimit(max(1, int(1000 * seconds)))
+    work = _WORK_OF_FEW if grid.cells <= _FEW_CELLS else _WORK
+    solver.SetSolverSpecificParametersAsString(
+        f"num_workers: 1 random_seed: 0 max_deterministic_time: {work}"
+    )
     stages = [solver.Constraint(grid.rows, grid.rows) for _ in range(grid.stages)]
     rows = [(beyond, solver.Constraint(0, most)) for beyond, most in master.bounds]
     objective = solver.Objective()

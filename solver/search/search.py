@@ -41,9 +41,6 @@ __all__ = ["Found", "Loser", "Outcome", "Regimes", "one_regime", "search", "stan
 FEW = 6
 """Layouts that share devices up to which all are solved like any other."""
 
-TURN = 0.1
-"""Of the time limit, what one layout gets before all others have had their turn."""
-
 
 def one_regime(menu_of: Callable[[PipelineCosts], Menu], *, ahead: bool = False) -> Regimes:
     """Every plan is made with the one menu of its costs; ``ahead``: as ``Regime``."""
@@ -62,6 +59,7 @@ def search(
     inputs_kept: bool = True,
     rough: RoughTotals | None = None,
     most_solved: int | None = None,
+    thorough: bool = True,
     progress: Callable[[Progress], None] | None = None,
 ) -> Outcome:
     """The fastest plan over all layouts, their regimes, recompute choices and partitions.
@@ -73,7 +71,8 @@ def search(
     ``inputs_kept``: every layer keeps its input, whatever the regime. ``rough``: what families come
     to at least before their costs are known; None: all costs are asked for at once.
     ``most_solved``: after so many layouts the search ends; what might still be better is the
-    outcome's ``rest``.
+    outcome's ``rest``. ``thorough``: a layout whose turn was over before it was done with has
+    another one, for as long as there is time.
     """
     started = time.monotonic()
     frontier = Frontier(
@@ -90,7 +89,7 @@ def search(
         regimes_of=regimes_of,
         relative_gap=relative_gap,
         deadline=started + time_limit_seconds,
-        turn=TURN * time_limit_seconds,
+        thorough=thorough,
         floor=floor_seconds,
         ceiling=ceiling_seconds,
         most_solved=math.inf if most_solved is None else most_solved,
@@ -123,7 +122,7 @@ def _prove(state: State) -> None:
         elif not (
             solve_again(state, cut_short=False)
             or release_variants(state)
-            or solve_again(state, cut_short=True)
+            or (state.thorough and solve_again(state, cut_short=True))
         ):
             break
 

@@ -26,21 +26,20 @@ Regimes = Callable[[Layout, PipelineCosts], Sequence[Regime]]
 class State:
     """One search under way; the arguments first, as ``search`` takes them.
 
-    ``deadline`` is on the monotonic clock; ``turn``: seconds that one layout gets before all others
-    have had theirs. ``most_solved`` is infinite where no number is given. ``frontier`` has the
-    members not looked at one by one, ``open`` is a heap of what is in question, ``heads`` are the
-    variants that others follow from.
-    ``leader`` is the best so far; ``loose`` were solved, with bounds that a better plan may raise;
-    ``aside`` share devices and are not solved. ``proved``: all layouts done with are this slow, the
-    leader apart; ``by_bound`` the same of those only that are taken by their bounds. ``nearest``:
-    of those that do not fit, the one that misses least. ``families``: those with members taken.
+    ``deadline`` is on the monotonic clock. ``most_solved`` is infinite where no number is given.
+    ``frontier`` has the members not looked at one by one, ``open`` is a heap of what is in
+    question, ``heads`` are the variants that others follow from. ``leader`` is the best so far;
+    ``loose`` were solved, with bounds that a better plan may raise; ``aside`` share devices and are
+    not solved. ``proved``: all layouts done with are this slow, the leader apart; ``by_bound`` the
+    same of those only that are taken by their bounds. ``nearest``: of those that do not fit, the
+    one that misses least. ``families``: those with members taken.
     """
 
     costs_of: Callable[[Layout], PipelineCosts]
     regimes_of: Regimes
     relative_gap: float
     deadline: float
-    turn: float
+    thorough: bool
     floor: float
     ceiling: float
     most_solved: float

@@ -21,6 +21,12 @@ from solver.search.heads import halve
 from solver.search.outcome import Found, Loser, Stage
 from solver.search.state import State
 
+TURN_NODES = 1000
+"""Of search trees, what one layout gets before all others have had their turn."""
+
+TURN = 0.5
+"""Of the time that is left, the same where stages share devices and other counts limit the work."""
+
 
 def step(state: State, layout: Open) -> None:
     """The layout of least bound gets its next bound, or is solved."""
@@ -77,19 +83,30 @@ def solve(
     menu: Menu | None,
     regime: Regime,
 ) -> None:
-    """Solve one regime of a layout, until its bound passes the best plan or its turn is over."""
+    """Solve one regime of a layout, until its bound passes the best plan or its turn is over.
+
+    A turn is measured in nodes of search trees, so that what comes of it is the same on any
+    machine; the time that is left is a guard.
+    """
     assert menu is not None
     state.begun.add(layout.place)
     again = layout.cutoff < math.inf
     layout.cutoff = state.limit
-    started = time.monotonic()
-    left = max(state.deadline - started, 0.0)
-    result = problem.solve(
-        relative_gap=state.relative_gap,
-        time_limit_seconds=left if again else min(left, state.turn),
-        cutoff=state.limit,
-    )
-    layout.cut_short = not again and time.monotonic() - started >= state.turn
+    left = max(state.deadline - time.monotonic(), 0.0)
+    if isinstance(problem, PartitionProblem):
+        result = problem.solve(
+            relative_gap=state.relative_gap,
+            time_limit_seconds=left,
+            cutoff=state.limit,
+            most_nodes=None if again and state.thorough else TURN_NODES,
+        )
+        layout.cut_short = problem.cut_short
+    else:
+        result = problem.solve(
+            relative_gap=state.relative_gap,
+            time_limit_seconds=left if again else TURN * left,
+            cutoff=state.limit,
+        )
     if isinstance(result, Infeasible):
         state.end(layout, End.INFEASIBLE, math.inf)
         state.nearer(layout.layout, result)

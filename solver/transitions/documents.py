@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from solver.plan import Answer
 from solver.request import Count, Job, Seconds
-from solver.strict import Strict
+from solver.strict import NodeName, Strict
 
-NodeName = Annotated[str, Field(min_length=1, max_length=253)]
 Rate = Annotated[float, Field(ge=1, le=1e18, allow_inf_nan=False)]
 
 RESTART_SECONDS = 75.0
@@ -67,17 +66,6 @@ class TransitionRequest(Strict):
     local_checkpoints: bool = Field(
         default=False, description="Whether every node keeps the last checkpoint of its own state."
     )
-
-    @model_validator(mode="after")
-    def _distinct(self) -> Self:
-        for name in ("before", "after"):
-            nodes = getattr(self, name).nodes
-            if len(set(nodes)) < len(nodes):
-                raise ValueError(f"a node of `{name}` is named twice")
-        unknown = next((node for node in self.lost if node not in self.before.nodes), None)
-        if unknown is not None:
-            raise ValueError(f"the lost node {unknown!r} is none of `before`")
-        return self
 
 
 class Move(Answer):

@@ -18,6 +18,7 @@ from solver.cluster.cluster import cluster_from_request
 from solver.errors import BadRequest, part_of_request
 from solver.question import question
 from solver.request import LayoutRequest, PlanRequest, Precision, Training
+from solver.strict import named_once
 from solver.transitions.documents import Move, PlanOnNodes, TransitionAnswer, TransitionRequest
 from solver.transitions.pairs import PER_PARAMETER, Need, Pair, Pairs, Situation
 from solver.transitions.state import (
@@ -92,8 +93,10 @@ def transition(
         in_order: The nodes of ``after`` are given in its rank order, as many as it needs.
 
     Raises:
-        BadRequest: Too few nodes are named for a layout, or stages do not fit the model.
+        BadRequest: Too few nodes are named for a layout, one of them twice, a lost one did not run,
+            or stages do not fit the model.
     """
+    _check_names(request)
     facts = known or situation(request.job)
     pairs = pairs or Pairs(facts)
     _check(request.before, facts, "before")
@@ -103,6 +106,19 @@ def transition(
     _check(request.after, facts, "after")
     held = _Held(request, facts, pairs.of(request.before, request.after))
     return held.answer(list(range(len(request.after.nodes))) if in_order else held.assigned())
+
+
+def _check_names(request: TransitionRequest) -> None:
+    for field, nodes in (("before", request.before.nodes), ("after", request.after.nodes)):
+        named_once((f"{field}.nodes[{i}]", name) for i, name in enumerate(nodes))
+    ran = set(request.before.nodes)
+    for number, name in enumerate(request.lost):
+        if name not in ran:
+            raise BadRequest(
+                f"The lost node {name!r} is none of those that the plan runs on.",
+                field=f"lost[{number}]",
+                hint="Name nodes that stand in `before.nodes`.",
+            )
 
 
 MOST_SHARES = 2**20

@@ -14,6 +14,20 @@ from service.settings import Settings
 from tests.service.toy_planner import SOLVE_LOG
 
 TOY = "tests.service.toy_planner"
+WAIT = {"Prefer": "wait=300"}
+"""As long as only a hang takes."""
+
+
+def patient(**fields: Any) -> Settings:
+    """Settings whose limits nothing but a hang reaches, however busy the machine."""
+    limits = {
+        "max_wait_seconds": 300.0,
+        "solve_grace_seconds": 600.0,
+        "evaluation_seconds": 600.0,
+        "calibration_seconds": 600.0,
+        "heartbeat_timeout_seconds": 60.0,
+    }
+    return Settings(**{**limits, **fields})
 
 
 def asking(model: str, **fields: Any) -> dict[str, Any]:
@@ -24,7 +38,7 @@ def asking(model: str, **fields: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(
+    return patient(
         database_url=f"sqlite:///{tmp_path}/plans.db",
         planner=TOY,
         solver_processes=2,

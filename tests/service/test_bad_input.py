@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
-import uvicorn
 from fastapi.testclient import TestClient
 
-from service.app import create_app
 from service.settings import Settings
 from tests.service.conftest import asking
+from tests.service.running import running
 
 JSON = {"Content-Type": "application/json"}
 
@@ -94,29 +93,24 @@ def test_a_parameter_out_of_range_is_named(service: TestClient) -> None:
     assert response.json()["field"] == "limit"
 
 
-@pytest.fixture
-def address(settings: Settings) -> Iterator[tuple[str, int]]:
-    """A real server, for what only shows on a socket."""
-    impatient = settings.model_copy(update={"body_seconds": 0.3})
-    server = uvicorn.Server(uvicorn.Config(create_app(impatient), port=0, log_level="critical"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        thread.join(0.02)
-    yield server.servers[0].sockets[0].getsockname()
-    server.should_exit = True
-    thread.join()
+@contextmanager
+def connected(settings: Settings, **changes: float) -> Iterator[socket.socket]:
+    """A connection to a real server, for what only shows on a socket."""
+    with running(settings.model_copy(update=changes)) as url:
+        host, _, port = url.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port))) as connection:
+            yield connection
 
 
-def test_a_body_that_dribbles_in_is_given_up(address: tuple[str, int]) -> None:
-    with socket.create_connection(address) as connection:
+def test_a_body_that_dribbles_in_is_given_up(settings: Settings) -> None:
+    with connected(settings, body_seconds=0.3) as connection:
         head = "POST /v1/plans HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
         connection.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
         assert b"408" in connection.recv(1000).splitlines()[0]
 
 
-def test_a_body_of_unknown_length_is_counted_as_it_comes(address: tuple[str, int]) -> None:
-    with socket.create_connection(address) as connection:
+def test_a_body_of_unknown_length_is_counted_as_it_comes(settings: Settings) -> None:
+    with connected(settings, body_seconds=300.0) as connection:
         head = "POST /v1/plans HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
         connection.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
         chunk = b"100000\r\n" + b" " * 0x100000 + b"\r\n"

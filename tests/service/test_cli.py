@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -140,10 +139,8 @@ def test_help_loads_nothing_heavy() -> None:
         "heavy = {'numpy', 'ortools', 'sqlalchemy', 'fastapi', 'pydantic'} & set(sys.modules)\n"
         "sys.exit(f'loaded: {heavy}' if heavy else 0)"
     )
-    started = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "plan" in done.stdout
-    assert time.monotonic() - started < 5

@@ -17,9 +17,10 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from service.app import create_app
 from service.settings import Settings
+from tests.service.conftest import patient
 
 PLANNER = "tests.service.contract_planner"
-_PATIENCE_SECONDS = 60
+_PATIENCE_SECONDS = 300
 """Starting another solver process takes long where the machine is busy."""
 
 
@@ -27,7 +28,7 @@ _PATIENCE_SECONDS = 60
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("contract")
     app = create_app(
-        Settings(database_url=f"sqlite:///{folder}/a.db", planner=PLANNER, max_wait_seconds=1)
+        patient(database_url=f"sqlite:///{folder}/a.db", planner=PLANNER, max_wait_seconds=1)
     )
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)

@@ -24,6 +24,11 @@ SOLVE_LOG = "TOY_PLANNER_LOG"
 the worker's process and the solver's."""
 
 
+def gate(log: Path, name: str) -> Path:
+    """The file for which solves of the model ``until-NAME`` wait, of who logs to ``log``."""
+    return Path(f"{log}.{name}.open")
+
+
 def check(request: PlanRequest) -> None:
     """Refuse the model ``refused``."""
     if request.model.name == "refused":
@@ -33,16 +38,20 @@ def check(request: PlanRequest) -> None:
 
 
 def plan(request: PlanRequest, *, progress: Callable[[Any], None] | None = None) -> Plan:
-    """Sleep, crash or eat memory, as the model's name says, then answer."""
+    """Sleep, wait, crash or eat memory, as the model's name says, then answer."""
     name = request.model.name or ""
     _log(name)
     if name.startswith("sleep-"):
         seconds = float(name.removeprefix("sleep-"))
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            if progress is not None:
-                progress({"incumbent_seconds": 2.0, "bound_seconds": 1.0})
+            _get_on(progress)
             time.sleep(min(0.05, seconds))
+    elif name.startswith("until-"):
+        opened = gate(Path(os.environ[SOLVE_LOG]), name.removeprefix("until-"))
+        while not opened.exists():
+            _get_on(progress)
+            time.sleep(0.02)
     elif name == "crash":
         os.kill(os.getpid(), signal.SIGKILL)
     elif name == "bug":
@@ -52,6 +61,11 @@ def plan(request: PlanRequest, *, progress: Callable[[Any], None] | None = None)
     return Plan(
         id=plan_id(request), status=Status.SUCCEEDED, iteration_seconds=1.5, gap=0.0, fits=True
     )
+
+
+def _get_on(progress: Callable[[Any], None] | None) -> None:
+    if progress is not None:
+        progress({"incumbent_seconds": 2.0, "bound_seconds": 1.0})
 
 
 def begin(request: PlanRequest, *, progress: Callable[[Any], None] | None = None) -> Plan | Begun:
@@ -64,8 +78,15 @@ def begin(request: PlanRequest, *, progress: Callable[[Any], None] | None = None
     return Begun([Work(place=place, work=work) for place in range(int(number))], Work(place=7))
 
 
-def part(request: PlanRequest, part: Any, *, progress: Callable[[Any], None] | None = None) -> Work:
+def part(
+    request: PlanRequest,
+    part: Any,
+    *,
+    progress: Callable[[Any], None] | None = None,
+    time_limit_seconds: float | None = None,
+) -> Work:
     """Do a part's work, as a model of that name would be planned."""
+    assert time_limit_seconds is not None
     mine = Work.model_validate(part)
     if mine.work == "refused":
         raise BadRequest("A part is refused.", field="model.name")
@@ -74,8 +95,15 @@ def part(request: PlanRequest, part: Any, *, progress: Callable[[Any], None] | N
     return mine
 
 
-def gather(request: PlanRequest, state: Any, answers: Sequence[Any]) -> Plan:
+def gather(
+    request: PlanRequest,
+    state: Any,
+    answers: Sequence[Any],
+    *,
+    time_limit_seconds: float | None = None,
+) -> Plan:
     """Says in its error which parts there were."""
+    assert time_limit_seconds is not None
     known = f"{state['place']} {[answer['place'] for answer in answers]}"
     _log("gather")
     return Plan(

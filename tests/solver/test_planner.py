@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -313,6 +314,14 @@ def test_the_same_request_has_the_same_answer() -> None:
 def timeless(answer: Plan) -> str:
     """The answer without the only part of it that may differ."""
     return answer.model_dump_json(exclude={"solver": {"seconds"}})
+
+
+def test_the_answer_does_not_depend_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine a thousand times as slow the clock runs a thousand times as fast."""
+    request, clock = small(solver={"time_limit_seconds": 86_400}), time.monotonic
+    expected = timeless(plan(request))
+    monkeypatch.setattr(time, "monotonic", lambda: 1000 * clock())
+    assert timeless(plan(request)) == expected
 
 
 def test_the_answer_does_not_depend_on_the_process() -> None:

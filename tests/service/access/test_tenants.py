@@ -9,9 +9,8 @@ from fastapi.testclient import TestClient
 
 from service.access.caller import Scope
 from tests.service.access.conftest import Make
-from tests.service.conftest import asking
-
-WAIT = {"Prefer": "wait=20"}
+from tests.service.conftest import WAIT, asking
+from tests.service.toy_planner import gate
 
 
 def ask(service: TestClient, model: str, key: dict[str, str]) -> dict[str, Any]:
@@ -59,12 +58,17 @@ def test_what_one_removes_stays_with_the_other(service: TestClient, make: Make) 
     assert service.get(address, headers=other).status_code == 404
 
 
-def test_who_cancels_stops_no_solve_that_another_waits_for(service: TestClient, make: Make) -> None:
+def test_who_cancels_stops_no_solve_that_another_waits_for(
+    service: TestClient, make: Make, solve_log: Path
+) -> None:
     one, other = make("one"), make("other")
-    address = service.post("/v1/plans", json=asking("sleep-1"), headers=one).headers["location"]
-    service.post("/v1/plans", json=asking("sleep-1"), headers=other)
+    model = asking("until-cancelled")
+    address = service.post("/v1/plans", json=model, headers=one).headers["location"]
+    service.post("/v1/plans", json=model, headers=other)
     assert service.delete(address, headers=one).status_code == 204
-    assert ask(service, "sleep-1", other)["status"] == "succeeded"
+    gate(solve_log, "cancelled").touch()
+    assert ask(service, "until-cancelled", other)["status"] == "succeeded"
+    assert solve_log.read_text().split() == ["until-cancelled"]
 
 
 def test_batches_are_their_tenants(service: TestClient, make: Make) -> None:

@@ -16,10 +16,9 @@ from typer.testing import CliRunner
 from service.cli import app
 from service.client import Client
 from service.settings import Settings
-from tests.service.conftest import TOY, asking
+from tests.service.conftest import TOY, WAIT, asking
 from tests.service.running import running
 
-WAIT = {"Prefer": "wait=20"}
 FAST, SLOW = {"max_iteration_seconds": 2.0}, {"max_iteration_seconds": 1.0}
 
 
@@ -59,7 +58,7 @@ def test_equal_requests_of_a_batch_are_solved_once(service: TestClient, solve_lo
 
 
 def test_a_running_batch_says_what_is_pending(service: TestClient) -> None:
-    body = {"cases": [case("quick"), case("sleep-30")]}
+    body = {"cases": [case("quick"), case("until-never")]}
     response = service.post("/v1/batches", json=body, headers={"Prefer": "wait=1"})
     assert response.status_code == 202
     batch = service.get(response.headers["location"]).json()
@@ -191,7 +190,7 @@ def test_a_server_runs_the_batch_and_names_lines_too(
         assert status == 2
         assert "line 2: request.layout.tensor_parallel" in said
         with Client(url) as client:
-            batch = client.submit_batch({"cases": [case("b")]}, wait_seconds=20)
+            batch = client.submit_batch({"cases": [case("b")]}, wait_seconds=50)
             assert client.read_batch(batch.id) == batch
             assert "<testsuite " in client.batch_junit(batch.id)
             assert "1 passed" in client.batch_summary(batch.id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +14,17 @@ from service.jobs.fan_out import KIND
 from service.settings import Settings
 from service.store import Store, plans
 from service.store.tables import JobRow, PlanRow
-from tests.service.conftest import asking
+from tests.service.conftest import WAIT, asking
+from tests.service.eventually import eventually
+from tests.service.toy_planner import gate
 
 
-def settled(service: TestClient, url: str, seconds: float = 60.0) -> dict[str, Any]:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+def settled(service: TestClient, url: str) -> dict[str, Any]:
+    def ended() -> dict[str, Any] | None:
         plan: dict[str, Any] = service.get(url).json()
-        if plan["status"] not in ("queued", "running"):
-            return plan
-        time.sleep(0.05)
-    raise AssertionError("the plan did not end")
+        return None if plan["status"] in ("queued", "running") else plan
+
+    return eventually(ended, "the end of the plan") or {}
 
 
 def parts_left(settings: Settings) -> dict[str, int]:
@@ -39,12 +38,14 @@ def parts_left(settings: Settings) -> dict[str, int]:
         return {row.status: row.number for row in rows}
 
 
+def none_is_at_work(settings: Settings) -> bool:
+    return not set(parts_left(settings)) & {"queued", "running"}
+
+
 def test_the_plan_is_made_of_all_parts_in_their_order(
     service: TestClient, settings: Settings, solve_log: Path
 ) -> None:
-    answer = service.post(
-        "/v1/plans", json=asking("parts-5-sleep-0.1"), headers={"Prefer": "wait=60"}
-    )
+    answer = service.post("/v1/plans", json=asking("parts-5-sleep-0.1"), headers=WAIT)
     assert answer.json()["error"] == "7 [0, 1, 2, 3, 4]"
     began, *parts, end = solve_log.read_text().split()
     assert (began, sorted(parts), end) == ("parts-5-sleep-0.1", ["sleep-0.1"] * 5, "gather")
@@ -52,9 +53,13 @@ def test_the_plan_is_made_of_all_parts_in_their_order(
 
 
 def test_parts_run_side_by_side(service: TestClient, settings: Settings, solve_log: Path) -> None:
-    settled(
-        service, service.post("/v1/plans", json=asking("parts-4-sleep-0.3")).headers["location"]
+    url = service.post("/v1/plans", json=asking("parts-4-until-all")).headers["location"]
+    eventually(
+        lambda: solve_log.read_text().split().count("until-all") == settings.solver_processes,
+        "as many parts at a time as there are processes",
     )
+    gate(solve_log, "all").touch()
+    assert settled(service, url)["status"] == "succeeded"
     lines = Path(f"{solve_log}.workers").read_text().splitlines()
     assert len({line.split()[1] for line in lines[1:-1]}) == settings.solver_processes
 
@@ -75,10 +80,9 @@ def test_a_part_that_fails_fails_the_plan_and_nothing_else(
     plan = settled(service, url)
     assert plan["status"] == "failed"
     assert said in plan["problem"]["detail"]
-    other = service.post("/v1/plans", json=asking("quick"), headers={"Prefer": "wait=60"})
+    other = service.post("/v1/plans", json=asking("quick"), headers=WAIT)
     assert other.json()["status"] == "succeeded"
-    time.sleep(0.3)
-    assert not set(parts_left(settings)) & {"queued", "running"}
+    eventually(lambda: none_is_at_work(settings), "the end of the other parts")
 
 
 def test_a_part_that_kills_its_process_again_and_again_fails_the_plan(
@@ -92,15 +96,11 @@ def test_a_part_that_kills_its_process_again_and_again_fails_the_plan(
 
 
 def test_a_cancelled_search_cancels_its_parts(service: TestClient, settings: Settings) -> None:
-    url = service.post("/v1/plans", json=asking("parts-6-sleep-30")).headers["location"]
-    while not parts_left(settings).get("running"):
-        time.sleep(0.05)
+    url = service.post("/v1/plans", json=asking("parts-6-until-never")).headers["location"]
+    eventually(lambda: parts_left(settings).get("running"), "a part at work")
     assert service.delete(url).status_code in (200, 202, 204)
-    until = time.monotonic() + 5
-    while set(parts_left(settings)) & {"queued", "running"}:
-        assert time.monotonic() < until, "parts go on"
-        time.sleep(0.05)
-    quick = service.post("/v1/plans", json=asking("quick"), headers={"Prefer": "wait=60"})
+    eventually(lambda: none_is_at_work(settings), "the end of all parts")
+    quick = service.post("/v1/plans", json=asking("quick"), headers=WAIT)
     assert quick.json()["status"] == "succeeded"
 
 
@@ -108,21 +108,20 @@ def test_a_graceful_stop_keeps_what_parts_have_found(settings: Settings, solve_l
     alone = settings.model_copy(update={"solver_processes": 1})
     with TestClient(create_app(alone)) as service:
         url = service.post("/v1/plans", json=asking("parts-3-sleep-0.5")).headers["location"]
-        while parts_left(settings).get("succeeded", 0) < 2:
-            time.sleep(0.05)
+        eventually(lambda: parts_left(settings).get("succeeded", 0) >= 2, "the end of two parts")
     with TestClient(create_app(alone)) as service:
         assert settled(service, url)["status"] == "succeeded"
     assert 4 <= solve_log.read_text().split().count("sleep-0.5") + 1 <= 5
 
 
-def test_parts_are_no_plans(service: TestClient, settings: Settings) -> None:
-    url = service.post("/v1/plans", json=asking("parts-2-sleep-1")).headers["location"]
+def test_parts_are_no_plans(service: TestClient, settings: Settings, solve_log: Path) -> None:
+    url = service.post("/v1/plans", json=asking("parts-2-until-seen")).headers["location"]
     store = Store(settings.database_url)
-    while not parts_left(settings):
-        time.sleep(0.02)
+    eventually(lambda: parts_left(settings), "a part")
     with store.reading() as session:
         part = session.scalar(select(PlanRow.id).where(PlanRow.kind == KIND))
         assert [row.id for row in plans.page(session, 10)] == [url.rpartition("/")[2]]
         assert session.scalar(select(func.count()).select_from(JobRow)) >= 2
     assert service.get(f"/v1/plans/{part}").status_code == 404
+    gate(solve_log, "seen").touch()
     settled(service, url)

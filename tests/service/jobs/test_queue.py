@@ -70,10 +70,11 @@ def test_a_job_that_fails_or_is_cancelled_leaves_the_hands_free() -> None:
 
 def test_cancelling_the_run_cancels_what_is_at_work_and_waits_for_it() -> None:
     async def ended() -> bool:
-        queue, ended = LocalQueue(1), asyncio.Event()
+        queue, begun, ended = LocalQueue(1), asyncio.Event(), asyncio.Event()
         await queue.enqueue(1, 0)
 
         async def execute(_: int) -> None:
+            begun.set()
             try:
                 await asyncio.sleep(60)
             finally:
@@ -81,7 +82,7 @@ def test_cancelling_the_run_cancels_what_is_at_work_and_waits_for_it() -> None:
                 ended.set()
 
         work = asyncio.create_task(queue.run(execute))
-        await asyncio.sleep(0.02)
+        await begun.wait()
         work.cancel()
         await asyncio.wait([work])
         return ended.is_set()

@@ -16,9 +16,7 @@ from service.operations import logs
 from service.operations.readiness import hindrance
 from service.settings import Settings
 from service.store import Store, schema, workers
-from tests.service.conftest import asking
-
-WAIT = {"Prefer": "wait=20"}
+from tests.service.conftest import WAIT, asking
 
 
 def test_a_request_keeps_its_id_or_gets_one(service: TestClient) -> None:
@@ -68,7 +66,7 @@ def test_metrics_count_what_happened(service: TestClient) -> None:
     service.post("/v1/plans", json=asking("quick"), headers=WAIT)
     service.post("/v1/plans", json=asking("quick"))
     service.get("/v1/plans/nothing")
-    service.post("/v1/plans", json=asking("sleep-30"))
+    service.post("/v1/plans", json=asking("until-never"))
     after = service.get("/metrics").text
     for line, grown in {
         'stagecut_answers_total{source="store"}': 1,

@@ -60,7 +60,7 @@ def watched(browser: Browser, origin: str, **options: Any) -> Iterator[Watched]:
     """A page whose errors and foreign requests fail the test that used it."""
     context = browser.new_context(**options)
     page = context.new_page()
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(180_000)
     seen = Watched(page, origin)
 
     def note_console(message: ConsoleMessage) -> None:

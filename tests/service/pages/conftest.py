@@ -12,10 +12,9 @@ from fastapi.testclient import TestClient
 from service.app import create_app
 from service.jobs.intake import Asked, plan_row
 from service.schema_examples import sample
-from service.settings import Settings
 from service.store import Store, plans
 from solver.request import PlanRequest
-from tests.service.conftest import TOY
+from tests.service.conftest import TOY, patient
 from tests.service.pages.plans import sample_plan
 
 
@@ -40,9 +39,7 @@ def keep(store: Store, request: PlanRequest | Asked, answer: str, status: str = 
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """A service over the toy planner."""
     folder = tmp_path_factory.mktemp("store")
-    settings = Settings(
-        database_url=f"sqlite:///{folder}/plans.db", planner=TOY, solver_processes=1
-    )
+    settings = patient(database_url=f"sqlite:///{folder}/plans.db", planner=TOY, solver_processes=1)
     with TestClient(create_app(settings), follow_redirects=False) as client:
         yield client
 

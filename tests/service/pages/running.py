@@ -11,15 +11,15 @@ from pathlib import Path
 import uvicorn
 
 from service.app import create_app
-from service.settings import Settings
+from tests.service.conftest import patient
 
-_PATIENCE_SECONDS = 60.0
+_PATIENCE_SECONDS = 300.0
 
 
 @contextmanager
 def running(folder: Path, planner: str = "solver.planner") -> Iterator[str]:
     """The origin of a service with a database of its own."""
-    settings = Settings(
+    settings = patient(
         database_url=f"sqlite:///{folder}/plans.db",
         planner=planner,
         solver_processes=1,

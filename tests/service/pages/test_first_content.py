@@ -15,6 +15,7 @@ from service.pages.drawings import View
 from service.pages.shown import ShownPlan
 from solver.plan import Plan
 from solver.request import PlanRequest
+from tests.pace import pace
 from tests.service.pages.plans import long_pipeline, sample_plan
 
 MOST_SECONDS = 0.1
@@ -37,7 +38,9 @@ def first_piece(request: str, answer: str) -> str:
 
 @pytest.mark.parametrize("shown", [sample_plan(), long_pipeline()], ids=["small", "64 x 512"])
 def test_the_first_content_of_a_plan_page_is_less_than_100_ms_of_work(shown: ShownPlan) -> None:
-    """Measured in processor time, the best of five, so that what else runs does not count."""
+    """Measured in processor time, the best of five, so that what else runs does not count, and
+    held against the pace of the machine.
+    """
     request, answer = shown.request.model_dump_json(), shown.plan.model_dump_json()
     plan_page.prepare()
     least = MOST_SECONDS * 10
@@ -48,4 +51,4 @@ def test_the_first_content_of_a_plan_page_is_less_than_100_ms_of_work(shown: Sho
     for said in ("One iteration takes", "Why it is good", "How sure it is", "Proved gap"):
         assert said in piece
     assert "data-timeline" not in piece
-    assert least < MOST_SECONDS
+    assert least < MOST_SECONDS * pace()

@@ -19,7 +19,7 @@ from service.settings import Settings
 from service.store import Store
 from solver.plan import Choice, Export, Price, Restriction, TradeOff
 from solver.request import PlanRequest
-from tests.service.conftest import TOY, asking
+from tests.service.conftest import TOY, WAIT, asking
 from tests.service.pages.conftest import keep
 from tests.service.pages.plans import sample_plan
 
@@ -269,7 +269,7 @@ def test_forms_of_other_sites_are_refused(client: TestClient) -> None:
 
 
 def test_cancel_stops_a_solve_and_spares_a_plan(client: TestClient, plan_ids: list[str]) -> None:
-    asked = client.post("/v1/plans", json=asking("sleep-30")).json()["id"]
+    asked = client.post("/v1/plans", json=asking("sleep-600")).json()["id"]
     assert "Looking for the best plan" in client.get(f"/plans/{asked}").text
     client.post(f"/plans/{asked}/cancel")
     assert "The solve was cancelled" in client.get(f"/plans/{asked}").text
@@ -287,7 +287,7 @@ def test_a_batch_says_what_is_not_as_expected(client: TestClient) -> None:
     asked = client.post(
         "/v1/batches",
         json={"name": "nightly", "cases": [case, slow]},
-        headers={"Prefer": "wait=20"},
+        headers=WAIT,
     )
     text = client.get(f"/batches/{asked.json()['id']}").text
     for said in ("nightly", "the &lt;first&gt;", "1 of 2 cases is not as expected.", "passed"):
@@ -298,7 +298,7 @@ def test_a_batch_says_what_is_not_as_expected(client: TestClient) -> None:
 
 
 def test_a_batch_under_way_follows_itself(client: TestClient) -> None:
-    cases = [{"request": asking("sleep-20")}]
+    cases = [{"request": asking("sleep-600")}]
     asked = client.post("/v1/batches", json={"cases": cases}).json()
     text = client.get(f"/batches/{asked['id']}").text
     assert "0 of 1 cases are done." in text

@@ -15,7 +15,7 @@ from service.pages.study_page import CAPACITY, CONTINGENCY, StudyKind
 from service.schema_examples import example_requests, sample
 from solver.plan import LayoutAnswer, Plan
 from solver.request import PlanRequest
-from tests.service.conftest import asking
+from tests.service.conftest import WAIT, asking
 from tests.service.pages.plans import sample_plan
 
 KINDS = [CAPACITY, CONTINGENCY]
@@ -153,7 +153,7 @@ def test_the_check_names_the_field(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_question_is_sent_cancelled_and_asked_again(client: TestClient, kind: StudyKind) -> None:
-    busy = client.post("/v1/plans", json=asking("sleep-20")).json()["id"]
+    busy = client.post("/v1/plans", json=asking("sleep-600")).json()["id"]
     fields = study_page.filled(kind, study_start.from_sample(kind.kind)) | {"relative_gap": "0.03"}
     text = {JSON_FIELD: as_text(request_of(kind.kind, fields) | {"relative_gap": 0.03})}
     sent = client.post(f"/{kind.section}", data=text | {"from": "json"})
@@ -188,7 +188,7 @@ def test_a_plan_leads_to_its_curve_and_its_contingencies(
     client: TestClient, plan_ids: list[str]
 ) -> None:
     assert "/capacity?plan=" not in client.get(f"/plans/{plan_ids[0]}").text  # a profile
-    asked = client.post("/v1/plans", json=asking("sleep-0"), headers={"Prefer": "wait=9"}).json()
+    asked = client.post("/v1/plans", json=asking("sleep-0"), headers=WAIT).json()
     text = client.get(f"/plans/{asked['id']}").text
     assert f'href="/capacity?plan={asked["id"]}"' in text
     begun = client.get(f"/capacity?plan={asked['id']}").text

@@ -18,7 +18,7 @@ from service.store import Store, plans
 from solver.capacity.documents import CapacityAnswer, CapacityRequest, Curve
 from solver.contingencies.documents import ContingencyRequest
 from solver.request import PlanRequest
-from tests.service.conftest import asking
+from tests.service.conftest import WAIT, asking
 from tests.service.pages.test_pages import Addresses
 
 
@@ -140,7 +140,7 @@ def test_what_is_under_way_or_failed_says_so(client: TestClient) -> None:
 def test_lists_lead_to_what_was_asked(client: TestClient, curve_id: str) -> None:
     assert f'href="/capacity/{curve_id}"' in client.get("/capacity").text
     cases = {"name": "nightly <1>", "cases": [{"request": asking("sleep-0")}]}
-    asked = client.post("/v1/batches", json=cases, headers={"Prefer": "wait=20"}).json()
+    asked = client.post("/v1/batches", json=cases, headers=WAIT).json()
     text = client.get("/batches").text
     assert f'href="/batches/{asked["id"]}"' in text
     assert "nightly &lt;1&gt;" in text

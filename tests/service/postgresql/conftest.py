@@ -54,6 +54,7 @@ class Deployment:
             "STAGECUT_PLANNER": TOY,
             "STAGECUT_SOLVER_PROCESSES": "2",
             "STAGECUT_MIGRATE_AT_START": "true",
+            "STAGECUT_SOLVE_GRACE_SECONDS": "600",
             SOLVE_LOG: str(solve_log),
             **settings,
         }
@@ -62,13 +63,15 @@ class Deployment:
         """Settings of the processes that are started from now on."""
         self._environment |= settings
 
-    def server(self, *, works: bool = False, port: int | None = None) -> tuple[int, str]:
+    def server(self, *, works: bool = False) -> tuple[int, str]:
         """Start a server and wait until it is up; its process id and URL."""
-        port = port or free_port()
-        process = self._start("serve", "--port", str(port), STAGECUT_WORKS=str(works))
-        url = f"http://127.0.0.1:{port}"
-        wait_until_up(url)
-        return process.pid, url
+        process = self._start("serve", "--port", "0", STAGECUT_WORKS=str(works))
+        assert process.stdout is not None
+        for line in process.stdout:
+            match line.decode().split():
+                case ["Pages", url]:
+                    return process.pid, url
+        raise AssertionError(f"the server ended with {process.wait()}")
 
     def worker(self) -> int:
         """Start a worker and wait until it works; its process id."""
@@ -94,7 +97,7 @@ class Deployment:
             process.terminate()
         for process in self._processes:
             try:
-                process.wait(15)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -11,15 +11,15 @@ from fastapi.testclient import TestClient
 from service.app import create_app
 from service.client import Client
 from service.problems import ProblemError
-from service.settings import Settings
 from solver.calibrate.measured import RunsToFit
+from tests.service.conftest import WAIT, patient
 from tests.solver.calibrate.samples import request, runs
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     url = f"sqlite:///{tmp_path_factory.mktemp('store')}/plans.db"
-    with TestClient(create_app(Settings(database_url=url, solver_processes=1))) as client:
+    with TestClient(create_app(patient(database_url=url, solver_processes=1))) as client:
         yield client
 
 
@@ -62,9 +62,8 @@ def test_a_request_names_it(service: TestClient, kept: dict[str, Any]) -> None:
 
 def test_a_plan_by_name_is_the_plan_by_content(service: TestClient, kept: dict[str, Any]) -> None:
     asked = request(2, 4096, 1)
-    wait = {"Prefer": "wait=30"}
     named = service.post(
-        "/v1/plans", json={**asked, "calibration": {"name": "ours"}}, headers=wait
+        "/v1/plans", json={**asked, "calibration": {"name": "ours"}}, headers=WAIT
     ).json()
     inline = service.post(
         "/v1/plans",
@@ -75,9 +74,9 @@ def test_a_plan_by_name_is_the_plan_by_content(service: TestClient, kept: dict[s
                 for name in ("name", "version", "device", "values", "software", "band")
             },
         },
-        headers=wait,
+        headers=WAIT,
     ).json()
-    plain = service.post("/v1/plans", json=asked, headers=wait).json()
+    plain = service.post("/v1/plans", json=asked, headers=WAIT).json()
     assert named["id"] == inline["id"] != plain["id"]
     assert named["calibration"]["name"] == "ours"
 
@@ -125,10 +124,9 @@ def job(calibration: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def test_what_schedulers_ask_names_it_too(service: TestClient, kept: dict[str, Any]) -> None:
-    wait = {"Prefer": "wait=30"}
     content = {name: kept[name] for name in ("name", "version", "device", "values", "software")}
     named, inline, plain = (
-        service.post("/v1/capacity", json=job(calibration), headers=wait).json()
+        service.post("/v1/capacity", json=job(calibration), headers=WAIT).json()
         for calibration in ({"name": "ours"}, content | {"band": kept["band"]}, None)
     )
     seconds = [

@@ -14,9 +14,8 @@ from typer.testing import CliRunner
 
 from service.app import create_app
 from service.cli import app
-from service.settings import Settings
 from solver.planner import plan
-from tests.service.conftest import asking
+from tests.service.conftest import WAIT, asking, patient
 from tests.solver.requests import HAND, hand
 
 RUN = CliRunner()
@@ -25,14 +24,14 @@ RUN = CliRunner()
 @pytest.fixture
 def solving(tmp_path: Path) -> Iterator[TestClient]:
     """A service with the real solver."""
-    settings = Settings(database_url=f"sqlite:///{tmp_path}/plans.db", solver_processes=1)
+    settings = patient(database_url=f"sqlite:///{tmp_path}/plans.db", solver_processes=1)
     with TestClient(create_app(settings), raise_server_exceptions=False) as client:
         yield client
 
 
 def test_a_finished_plan_is_written_for_every_framework(solving: TestClient) -> None:
     request: dict[str, Any] = HAND | {"target": {"framework": "megatron-lm"}}
-    made = solving.post("/v1/plans", json=request, headers={"Prefer": "wait=30"}).json()
+    made = solving.post("/v1/plans", json=request, headers=WAIT).json()
     assert made["restriction"]["framework"] == "megatron-lm"
     base = f"/v1/plans/{made['id']}/exports"
     listed = {export["framework"]: export for export in solving.get(base).json()["exports"]}
@@ -53,7 +52,7 @@ def test_a_finished_plan_is_written_for_every_framework(solving: TestClient) -> 
 
 def test_what_is_not_there_or_not_finished_cannot_be_written(service: TestClient) -> None:
     assert service.get("/v1/plans/nowhere/exports/megatron-lm").status_code == 404
-    waiting = service.post("/v1/plans", json=asking("sleep-30")).json()["id"]
+    waiting = service.post("/v1/plans", json=asking("sleep-600")).json()["id"]
     response = service.get(f"/v1/plans/{waiting}/exports/megatron-lm")
     assert (response.status_code, response.json()["type"][-9:]) == (409, "no-stages")
 

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from service.cli import app
 from service.client import Client
-from service.settings import Settings
 from solver.planner import plan
+from tests.service.conftest import WAIT, patient
 from tests.service.running import running
 from tests.service.test_importing import CLUSTER, FLAGS
 from tests.solver.requests import HAND, hand
@@ -26,14 +26,14 @@ RUN = CliRunner()
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:
     """A service with the real solver."""
-    with running(Settings(database_url=f"sqlite:///{tmp_path}/plans.db", solver_processes=1)) as at:
+    with running(patient(database_url=f"sqlite:///{tmp_path}/plans.db", solver_processes=1)) as at:
         yield at
 
 
 def test_a_plan_is_projected_and_a_run_of_today_is_compared(url: str) -> None:
-    solving = httpx2.Client(base_url=url, timeout=100.0)
+    solving = httpx2.Client(base_url=url, timeout=400.0)
     request: dict[str, Any] = HAND
-    made = solving.post("/v1/plans", json=request, headers={"Prefer": "wait=30"}).json()
+    made = solving.post("/v1/plans", json=request, headers=WAIT).json()
     base = f"/v1/plans/{made['id']}/projections"
     found = solving.get(f"{base}/torchtitan").json()
     assert found["plan"]["iteration_seconds"] == made["iteration_seconds"]
@@ -43,7 +43,7 @@ def test_a_plan_is_projected_and_a_run_of_today_is_compared(url: str) -> None:
     assert solving.get("/v1/plans/nowhere/projections/torchtitan").status_code == 404
 
     asked = {"configuration": FLAGS, **CLUSTER}
-    answer = solving.post("/v1/imports", json=asked, headers={"Prefer": "wait=60"})
+    answer = solving.post("/v1/imports", json=asked, headers=WAIT)
     assert answer.status_code == 200, answer.text
     there = answer.json()
     assert there["framework"] == "megatron-lm"

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx2
 from fastapi.testclient import TestClient
 
-from service.app import create_app
 from service.client import AsyncClient, Client
 from service.settings import Settings
 from tests.service.conftest import asking
 from tests.service.running import running
+from tests.service.toy_planner import gate
 
 
 def accepted(service: TestClient, model: str) -> str:
@@ -32,17 +33,30 @@ def events(text: str) -> list[tuple[str, str, dict[str, Any]]]:
     return found
 
 
-def test_a_solve_is_followed_to_its_end(service: TestClient) -> None:
-    plan_id = accepted(service, "sleep-1")
-    response = service.get(f"/v1/plans/{plan_id}/events")
-    assert response.headers["content-type"].startswith("text/event-stream")
-    told = events(response.text)
+def streamed(url: str, heard: Callable[[str], object]) -> str:
+    """All of an event stream; ``heard`` is called with what there is of it after each piece."""
+    text = ""
+    with httpx2.stream("GET", url, timeout=300.0) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        for piece in response.iter_text():
+            text += piece
+            heard(text)
+    return text
+
+
+def test_a_solve_is_followed_to_its_end(settings: Settings, solve_log: Path) -> None:
+    progress = {"incumbent_seconds": 2.0, "bound_seconds": 1.0}
+
+    def heard(text: str) -> None:
+        if "incumbent_seconds" in text:
+            gate(solve_log, "heard").touch()
+
+    with running(settings) as url, Client(url) as client:
+        plan_id = client.submit(asking("until-heard")).id
+        told = events(streamed(f"{url}/v1/plans/{plan_id}/events", heard))
     kinds = [kind for _, kind, _ in told]
     assert kinds == ["progress"] * (len(told) - 1) + ["finished"]
-    assert any(
-        data.get("progress") == {"incumbent_seconds": 2.0, "bound_seconds": 1.0}
-        for _, _, data in told
-    )
+    assert any(data.get("progress") == progress for _, _, data in told)
     assert told[-1][2] == {"id": plan_id, "status": "succeeded"}
 
 
@@ -65,10 +79,14 @@ def test_what_was_heard_is_not_told_again(service: TestClient) -> None:
 def test_a_silent_stream_says_that_it_is_alive(settings: Settings, solve_log: Path) -> None:
     assert solve_log.exists()
     restless = settings.model_copy(update={"event_silence_seconds": 0.05, "works": False})
-    with TestClient(create_app(restless)) as service:
-        url = f"/v1/plans/{accepted(service, 'sleep-30')}"
-        threading.Timer(0.4, service.delete, [url]).start()
-        text = service.get(f"{url}/events").text
+    with running(restless) as url, Client(url) as client:
+        plan_id = client.submit(asking("until-never")).id
+
+        def heard(text: str) -> None:
+            if text.count(": nothing new\n\n") == 2:
+                client.cancel(plan_id)
+
+        text = streamed(f"{url}/v1/plans/{plan_id}/events", heard)
     assert text.count(": nothing new\n\n") >= 2
     assert [data["status"] for _, _, data in events(text)] == ["queued", "cancelled"]
 
@@ -86,11 +104,16 @@ def test_another_process_on_the_same_store_tells_them_too(
     assert solve_log.exists()
 
     async def followed(url: str, plan_id: str) -> list[str]:
+        told = []
         async with AsyncClient(url) as client:
-            return [event.status.value async for event in client.events(plan_id)]
+            async for event in client.events(plan_id):
+                told.append(event.status.value)
+                if event.status.value == "running":
+                    gate(solve_log, "heard").touch()
+        return told
 
     deaf = settings.model_copy(update={"works": False})
     with running(settings), running(deaf) as other, Client(other) as client:
-        told = asyncio.run(followed(other, client.submit(asking("sleep-0.5")).id))
+        told = asyncio.run(followed(other, client.submit(asking("until-heard")).id))
     assert told[-1] == "succeeded"
     assert "running" in told

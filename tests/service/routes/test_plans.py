@@ -15,25 +15,24 @@ from service import context
 from service.app import create_app
 from service.settings import Settings
 from solver import identity
-from tests.service.conftest import asking
-
-WAIT = {"Prefer": "wait=20"}
+from tests.service.conftest import WAIT, asking
+from tests.service.eventually import eventually
+from tests.service.toy_planner import gate
 
 
 def until_finished(service: TestClient, url: str) -> dict[str, Any]:
-    for _ in range(200):
+    def ended() -> dict[str, Any] | None:
         plan: dict[str, Any] = service.get(url).json()
-        if plan["status"] not in ("queued", "running"):
-            return plan
-        time.sleep(0.05)
-    raise AssertionError(f"{url} did not finish")
+        return None if plan["status"] in ("queued", "running") else plan
+
+    return eventually(ended, f"the end of {url}") or {}
 
 
 def test_a_plan_is_answered_within_the_wait(service: TestClient) -> None:
     response = service.post("/v1/plans", json=asking("quick"), headers=WAIT)
     assert response.status_code == 200
     assert response.json()["status"] == "succeeded"
-    assert response.headers["preference-applied"] == "wait=20"
+    assert response.headers["preference-applied"] == "wait=300"
 
 
 def test_without_a_wait_work_is_accepted_and_its_place_named(service: TestClient) -> None:
@@ -46,9 +45,9 @@ def test_without_a_wait_work_is_accepted_and_its_place_named(service: TestClient
 
 def test_a_wait_that_is_too_short_ends_in_202(service: TestClient) -> None:
     started = time.monotonic()
-    response = service.post("/v1/plans", json=asking("sleep-30"), headers={"Prefer": "wait=1"})
+    response = service.post("/v1/plans", json=asking("until-never"), headers={"Prefer": "wait=1"})
     assert response.status_code == 202
-    assert time.monotonic() - started < 20
+    assert 1 <= time.monotonic() - started < 200  # where none is told, it may last 300
 
 
 def test_the_same_request_is_solved_once(service: TestClient, solve_log: Path) -> None:
@@ -69,45 +68,45 @@ def test_another_request_is_another_plan(service: TestClient) -> None:
 
 
 def test_many_who_ask_at_once_cause_one_solve(service: TestClient, solve_log: Path) -> None:
-    def ask(_: int) -> Response:
-        return service.post("/v1/plans", json=asking("sleep-0.5"), headers=WAIT)
+    def ask(number: int) -> Response:
+        if number == 31:
+            gate(solve_log, "many-ask").touch()
+        return service.post("/v1/plans", json=asking("until-many-ask"), headers=WAIT)
 
     with ThreadPoolExecutor(32) as threads:
         responses = list(threads.map(ask, range(100)))
     assert {response.status_code for response in responses} == {200}
     assert len({response.content for response in responses}) == 1
-    assert solve_log.read_text().splitlines() == ["sleep-0.5"]
+    assert solve_log.read_text().splitlines() == ["until-many-ask"]
 
 
 def test_progress_is_shown_while_it_runs(service: TestClient) -> None:
-    url = service.post("/v1/plans", json=asking("sleep-30")).headers["location"]
-    for _ in range(100):
-        plan = service.get(url).json()
-        if "progress" in plan:
-            break
-        time.sleep(0.05)
+    url = service.post("/v1/plans", json=asking("until-never")).headers["location"]
+
+    def getting_on() -> dict[str, Any] | None:
+        plan: dict[str, Any] = service.get(url).json()
+        return plan if "progress" in plan else None
+
+    plan = eventually(getting_on, "progress") or {}
     assert plan["status"] == "running"
     assert plan["progress"] == {"incumbent_seconds": 2.0, "bound_seconds": 1.0}
 
 
-def test_a_running_solve_is_cancelled_within_a_second(service: TestClient, solve_log: Path) -> None:
-    url = service.post("/v1/plans", json=asking("sleep-60")).headers["location"]
-    while not solve_log.read_text():
-        time.sleep(0.02)
-    solver = int(Path(f"{solve_log}.workers").read_text().split()[1])
-    assert Path(f"/proc/{solver}").exists()
-    started = time.monotonic()
+def test_a_cancelled_solve_ends_with_its_process(service: TestClient, solve_log: Path) -> None:
+    url = service.post("/v1/plans", json=asking("until-never")).headers["location"]
+    eventually(solve_log.read_text, "a solve")
+    solver = Path("/proc") / Path(f"{solve_log}.workers").read_text().split()[1]
+    assert solver.exists()
     assert service.delete(url).status_code == 204
     assert service.get(url).json()["status"] == "cancelled"
-    while Path(f"/proc/{solver}").exists():
-        time.sleep(0.01)
-    assert time.monotonic() - started < 1
+    eventually(lambda: not solver.exists(), "the end of the process")
 
 
-def test_a_cancelled_plan_can_be_asked_for_again(service: TestClient) -> None:
-    url = service.post("/v1/plans", json=asking("sleep-1")).headers["location"]
+def test_a_cancelled_plan_can_be_asked_for_again(service: TestClient, solve_log: Path) -> None:
+    url = service.post("/v1/plans", json=asking("until-cancelled")).headers["location"]
     service.delete(url)
-    again = service.post("/v1/plans", json=asking("sleep-1"), headers=WAIT)
+    gate(solve_log, "cancelled").touch()
+    again = service.post("/v1/plans", json=asking("until-cancelled"), headers=WAIT)
     assert again.json()["status"] == "succeeded"
 
 

@@ -5,22 +5,38 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
 from service.app import create_app
 from service.schema_examples import sample
-from service.settings import Settings
+from tests.pace import pace
+from tests.service.conftest import WAIT, patient
 
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """A service over the solver itself."""
     folder: Path = tmp_path_factory.mktemp("scheduling")
-    settings = Settings(database_url=f"sqlite:///{folder}/a.db", solver_processes=1)
+    settings = patient(database_url=f"sqlite:///{folder}/a.db", solver_processes=1)
     with TestClient(create_app(settings)) as client:
         yield client
+
+
+def read_in_no_time(service: TestClient, where: str) -> dict[str, Any]:
+    """What is there, read with little work: some milliseconds, most of which the test client and
+    its host take. Processor time, the best of 20, so that what else runs does not count.
+    """
+    answers, seconds = [service.get(where).json()], []
+    for _ in range(20):
+        started = time.process_time()
+        answers.append(service.get(where).json())
+        seconds.append(time.process_time() - started)
+    assert min(seconds) < 0.025 * pace()
+    assert all(answer == answers[0] for answer in answers)
+    return dict(answers[0])
 
 
 @pytest.mark.slow
@@ -29,14 +45,10 @@ def test_a_curve_is_worked_out_as_a_job_and_read_by_the_point(real: TestClient) 
     asked = real.post("/v1/capacity", json=request)
     assert asked.status_code == 202
     where = asked.headers["location"]
-    waited = real.post("/v1/capacity", json=request, headers={"Prefer": "wait=60"})
+    waited = real.post("/v1/capacity", json=request, headers=WAIT)
     assert waited.status_code == 200, waited.text
     assert waited.headers["location"] == where
-    real.get(f"{where}?nodes=2")
-    started = time.perf_counter()
-    for _ in range(20):
-        point = real.get(f"{where}?nodes=2").json()
-    assert (time.perf_counter() - started) / 20 < 0.025  # 5 ms, the test client and its host aside
+    point = read_in_no_time(real, f"{where}?nodes=2")
     assert point == waited.json()["curves"][0]["points"][1]
     assert real.get(f"{where}?nodes=3").status_code == 404
     assert real.get(f"/v1/plans/{where.rpartition('/')[2]}").status_code == 404
@@ -68,17 +80,13 @@ def test_contingencies_are_worked_out_as_a_job_and_read_by_the_failed_node(
     real: TestClient,
 ) -> None:
     request = sample("contingency_request")
-    waited = real.post("/v1/contingencies", json=request, headers={"Prefer": "wait=60"})
+    waited = real.post("/v1/contingencies", json=request, headers=WAIT)
     assert waited.status_code == 200, waited.text
     where = waited.headers["location"]
     titles = [found["title"] for found in waited.json()["classes"]]
     assert titles == [found["title"] for found in sample("contingency")["classes"]]
-    covered = real.get(f"{where}?failed=gpu03").json()
+    covered = read_in_no_time(real, f"{where}?failed=gpu03")
     assert covered["by_itself"]
-    started = time.perf_counter()
-    for _ in range(20):
-        assert real.get(f"{where}?failed=gpu03").json() == covered
-    assert (time.perf_counter() - started) / 20 < 0.03  # 10 ms, the test client and its host aside
     several = real.get(f"{where}?failed=gpu03&failed=gpu02").json()
     assert not several["by_itself"]
     unknown = real.get(f"{where}?failed=gpu09")
@@ -89,7 +97,7 @@ def test_contingencies_are_worked_out_as_a_job_and_read_by_the_failed_node(
 @pytest.mark.slow
 def test_a_running_plan_is_held_against_what_is_expected_and_kept(real: TestClient) -> None:
     job = sample("contingency_request")["job"]
-    plan = real.post("/v1/plans", json=job, headers={"Prefer": "wait=60"}).json()
+    plan = real.post("/v1/plans", json=job, headers=WAIT).json()
     where = f"/v1/plans/{plan['id']}"
     expected = real.get(f"{where}/expected").json()
     assert expected["iteration_seconds"] == plan["iteration_seconds"]

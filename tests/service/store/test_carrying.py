@@ -16,9 +16,8 @@ from service.cli import app
 from service.problems import ProblemError
 from service.settings import Settings
 from service.store import Store, plans, schema
-from tests.service.conftest import asking
-
-WAIT = {"Prefer": "wait=20"}
+from tests.service.conftest import WAIT, asking
+from tests.service.eventually import eventually
 
 
 def carried(store: Store) -> list[bytes]:
@@ -38,7 +37,8 @@ def test_another_store_answers_with_the_same_plans(
     service: TestClient, settings: Settings, other: Store, solve_log: Path
 ) -> None:
     made = [service.post("/v1/plans", json=asking(m), headers=WAIT).json() for m in ("a", "b")]
-    service.post("/v1/plans", json=asking("sleep-30"))
+    service.post("/v1/plans", json=asking("until-never"))
+    eventually(lambda: "until-never" in solve_log.read_text(), "the third solve")
     lines = carried(Store(settings.database_url))
     assert len(lines) == 2
     assert import_lines(other, lines) == (2, 0)
@@ -49,7 +49,7 @@ def test_another_store_answers_with_the_same_plans(
         for plan, model in zip(made, ("a", "b"), strict=True):
             again = second.post("/v1/plans", json=asking(model))
             assert (again.status_code, again.json()) == (200, plan)
-    assert solve_log.read_text().split() == ["a", "b", "sleep-30"]
+    assert solve_log.read_text().split() == ["a", "b", "until-never"]
 
 
 def test_a_bad_line_is_named_and_nothing_is_stored(

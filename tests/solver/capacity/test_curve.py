@@ -110,12 +110,23 @@ def test_too_small_allocations_are_told_apart() -> None:
 
 def test_a_fabric_gives_a_curve_on_one_leaf_and_one_over_several() -> None:
     spread = {"nodes_per_leaf": 2, "oversubscription": 4.0}
-    one, several = capacity(_asked(maximum=3, spread=spread), processes=1).curves
+    whole = {**JOB, "cluster": {**JOB["cluster"], "devices_per_node": 8}}
+    one, several = capacity(_asked(maximum=4, job=whole, spread=spread), processes=1).curves
     assert [point.nodes for point in one.points] == [1, 2]
-    assert [point.nodes for point in several.points] == [2, 3]
+    assert [point.nodes for point in several.points] == [2, 3, 4]
     assert one.points[1].iteration_seconds is not None
     assert several.points[0].iteration_seconds is not None
     assert one.points[1].iteration_seconds <= several.points[0].iteration_seconds
+    leafs = {2: 1, 3: 2, 4: 2}  # as few as have room, but several
+    for point in several.points:
+        if point.useful:
+            switches = [{"nodes": leafs[point.nodes], "oversubscription": 4.0}]
+            job = {**whole, "cluster": {**whole["cluster"], "switches": switches}}
+            alone = capacity(_asked(maximum=point.nodes, job=job), processes=1).curves[0]
+            assert alone.points[-1].iteration_seconds is not None
+            assert point.iteration_seconds == pytest.approx(
+                alone.points[-1].iteration_seconds, rel=2e-4
+            )
 
 
 def test_a_cluster_that_cannot_be_read_is_named_from_the_whole_request_on() -> None:

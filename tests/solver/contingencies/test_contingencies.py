@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from functools import cache
+from statistics import median
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from solver.plan import LayoutAnswer
 from solver.request import PlanRequest
 from solver.transitions.documents import TransitionRequest
 from solver.transitions.transition import situation, transition
+from tests.pace import pace
 
 JOB: dict[str, Any] = {
     "model": {"name": "llama-3.2-1b"},
@@ -41,7 +43,9 @@ JOB: dict[str, Any] = {
         "micro_batch_size": 1,
     },
 }
-NODES = [{"name": name, "leaf": "xy"[i // 3]} for i, name in enumerate("abcdef")]
+NODES: list[dict[str, str]] = [
+    {"name": name, "leaf": "xy"[i // 3]} for i, name in enumerate("abcdef")
+]
 
 
 def asked(**fields: Any) -> ContingencyRequest:
@@ -142,10 +146,12 @@ def test_larger_failures_are_answered_by_what_is_left() -> None:
 
 def test_a_failed_node_set_is_read_in_milliseconds() -> None:
     lookup = Lookup.of(answered())
-    started = time.perf_counter()
+    seconds = []
     for failed in itertools.combinations("abcdef", 2):
+        started = time.process_time()
         lookup.covered(failed)
-    assert (time.perf_counter() - started) / 15 < 0.01
+        seconds.append(time.process_time() - started)
+    assert median(seconds) < 0.01 * pace()
 
 
 def test_every_node_set_is_told_its_own_way_where_that_is_asked_for() -> None:
@@ -232,6 +238,8 @@ def test_whole_numbers_of_micro_batches_are_as_even_as_can_be() -> None:
     ("fields", "field"),
     [
         ({"nodes": NODES[:5]}, "nodes"),
+        ({"nodes": [*NODES[:5], NODES[0]]}, "nodes[5].name"),
+        ({"spares": ["s", NODES[2]["name"]]}, "spares[1]"),
         ({"job": {**JOB, "layout": {"tensor_parallel": 2}}}, "job.layout.pipeline_parallel"),
         ({"job": {**JOB, "layout": {**JOB["layout"], "data_parallel": 5}}},
          "job.layout.data_parallel"),
@@ -243,12 +251,22 @@ def test_what_cannot_be_answered_is_refused_before_it_is_a_job(
     with pytest.raises(BadRequest) as raised:
         check(asked(**fields))
     assert raised.value.field == field
+    assert raised.value.hint
 
 
 def test_stages_that_are_not_the_models_are_refused() -> None:
     with pytest.raises(BadRequest) as raised:
         contingencies(asked(stages=[1, 2]))
     assert raised.value.field == "stages"
+
+
+def test_a_plan_that_does_not_fit_has_no_failures_to_look_up() -> None:
+    tight = {**JOB, "cluster": {**JOB["cluster"], "memory_bytes": 1e8}}
+    answer = contingencies(asked(job=tight), processes=1)
+    assert answer.status == "infeasible"
+    with pytest.raises(BadRequest, match="does not fit its devices") as raised:
+        Lookup.of(answer).covered(["a"])
+    assert raised.value.hint
 
 
 def test_a_node_that_is_not_the_plans_is_refused() -> None:

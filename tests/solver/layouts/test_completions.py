@@ -18,6 +18,7 @@ from solver.request import Cluster as ClusterRequest
 from solver.request import LayoutRequest, Training
 from solver.workload.catalogue import architecture
 from solver.workload.huggingface import architecture_from_huggingface
+from tests.pace import pace
 from tests.solver.published import published_requests
 
 
@@ -154,11 +155,11 @@ def test_listing_the_layouts_of_gpt3_on_1024_devices_takes_less_than_50_millisec
     model, cluster, training = architecture("gpt-3-175b"), a100(128), run(batch=1536)
     best = float("inf")
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         found = layouts(LayoutRequest(), model, cluster, training)
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.process_time() - start)
     assert len(found) > 100
-    assert best < 0.05
+    assert best < 0.05 * pace()
 
 
 SIZES = st.none() | st.sampled_from([1, 2, 3, 4, 6, 8, 16, 64])

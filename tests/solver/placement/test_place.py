@@ -22,8 +22,9 @@ from solver.placement.filling import fillings
 from solver.placement.grid import Grid
 from solver.placement.least import least_costs, least_crossing, least_of_leafs
 from solver.placement.place import place
-from solver.placement.program import Cut, solve
+from solver.placement.program import ENOUGH, Cut, solve
 from solver.placement.whole_leafs import least_of_whole_leafs
+from tests.pace import pace
 
 
 def asked(leafs: list[str], layout: dict[str, int], **fields: Any) -> PlacementRequest:
@@ -77,7 +78,7 @@ def test_the_crossing_is_the_least_of_every_assignment(
 
 def _on_grid(grid: Grid, capacities: list[int]) -> tuple[float, float]:
     """What the door does, for a grid of any weights."""
-    leafs, bound = decided(grid, np.array(capacities), time.monotonic() + 5)
+    leafs, bound = decided(grid, np.array(capacities), time.monotonic() + 600)
     used = np.bincount(leafs.ravel(), minlength=len(capacities))
     assert (used <= capacities).all()
     return float(crossing_bytes(grid, leafs[None])[0]), bound
@@ -87,13 +88,15 @@ def test_orderly_fillings_are_never_better_than_the_program() -> None:
     grid = Grid(stages=4, rows=6, unit=1, group_bytes=3.0, edge_bytes=1.0)
     best, leafs = patterns(grid, np.array([[8, 8, 8, 8]]))
     known = [tuple(int(x) for x in (leafs[0] == leaf).sum(axis=0)) for leaf in range(4)]
-    solution = solve(grid, {8: 4}, [known], [], time.monotonic() + 2)
+    solution = solve(grid, {8: 4}, [known], [], time.monotonic() + 600)
     assert solution.lower_bound <= solution.crossing <= best[0] + 1e-9
 
 
 def test_half_a_thousand_nodes_on_32_leafs_within_a_hundredth() -> None:
-    request = asked([f"leaf{i % 32}" for i in range(512)], three(8, 8, 64), time_limit_seconds=2)
+    request = asked([f"leaf{i % 32}" for i in range(512)], three(8, 8, 64), time_limit_seconds=600)
+    started = time.process_time()
     answer = place(request)
+    assert time.process_time() - started < 2.0 * pace()
     assert answer.gap is not None
     assert answer.gap <= 0.01
     assert len({node.name for node in answer.nodes}) == 512
@@ -120,9 +123,20 @@ def test_leafs_of_any_size_are_filled_within_a_hundredth(
     while sum(sizes) < nodes:
         sizes[draw.randrange(32)] += 1
     leafs = [f"leaf{leaf}" for leaf, size in enumerate(sizes) for _ in range(size)]
-    answer = place(asked(leafs, three(*layout), time_limit_seconds=2))
+    answer = place(asked(leafs, three(*layout), time_limit_seconds=600))
     assert answer.gap is not None
     assert answer.gap <= 0.01
+
+
+def test_a_placement_does_not_depend_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine a hundred times as slow the clock runs a hundred times as fast."""
+    sizes = (11, 9, 8, 7, 7, 6, 5, 3)
+    leafs = [f"leaf{leaf}" for leaf, size in enumerate(sizes) for _ in range(size)]
+    request, clock = asked(leafs, three(8, 6, 8), time_limit_seconds=600), time.monotonic
+    expected = place(request).model_dump(exclude={"seconds"})
+    assert expected["gap"] > ENOUGH  # every means was tried
+    monkeypatch.setattr(time, "monotonic", lambda: 100 * clock())
+    assert place(request).model_dump(exclude={"seconds"}) == expected
 
 
 @given(
@@ -230,9 +244,12 @@ def test_five_hundred_candidates_are_scored_together_and_fast() -> None:
     from solver.placement.place import _grid, _scores
 
     _, grid, _ = _grid(request)
-    started = time.process_time()
-    scores = _scores(request, grid)
-    assert time.process_time() - started < 0.2
+    seconds = []
+    for _ in range(3):
+        started = time.process_time()
+        scores = _scores(request, grid)
+        seconds.append(time.process_time() - started)
+    assert min(seconds) < 0.2 * pace()
     for score in scores:
         assert score.fits
         assert score.crossing_bytes is not None
@@ -256,13 +273,19 @@ def test_a_candidate_scores_what_placing_on_it_alone_reaches_at_most() -> None:
 def test_an_open_layout_and_unknown_nodes_are_refused() -> None:
     with pytest.raises(BadRequest, match="whose layout is decided"):
         place(asked(["a"] * 8, {}))
-    with pytest.raises(BadRequest, match="not among the free nodes"):
-        place(asked(["a"] * 8, three(8, 4, 2), candidates=[["x"]]))
+    for name, hint in (("x", "Name nodes that stand in `nodes`."), ("n07", "Did you mean n007?")):
+        with pytest.raises(BadRequest, match="not among the free nodes") as refusal:
+            place(asked(["a"] * 8, three(8, 4, 2), candidates=[["n000"], ["n001", name]]))
+        assert (refusal.value.field, refusal.value.hint) == ("candidates[1][1]", hint)
 
 
 def test_nodes_named_twice_or_in_words_that_no_list_can_hold_are_refused() -> None:
-    with pytest.raises(BadRequest, match="names a node twice"):
+    with pytest.raises(BadRequest, match="named twice") as refusal:
         place(asked(["a"] * 8, three(8, 4, 2), candidates=[["n000", "n000"]]))
+    assert refusal.value.field == "candidates[0][1]"
+    for label in ("a b", "a/b/c", "/leaf", "leaf-", "Example.com/leaf"):
+        with pytest.raises(ValidationError):
+            asked(["a"] * 8, three(8, 4, 2), leaf_label=label)
     for name in ("gpu 1", "gpu1,gpu2", "gpu1\nrank 0=other slot=0", "gpu1\n"):
         with pytest.raises(ValidationError):
             FreeNode(name=name)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,9 @@ FACTS = situation(TransitionRequest.model_validate({
 }).job)  # fmt: skip
 
 
-def plan(tensor: int, pipeline: int, data: int, nodes: str, **fields: Any) -> dict[str, Any]:
+def plan(
+    tensor: int, pipeline: int, data: int, nodes: Sequence[str], **fields: Any
+) -> dict[str, Any]:
     return {
         "tensor_parallel": tensor,
         "pipeline_parallel": pipeline,
@@ -182,7 +183,24 @@ def test_a_plan_beyond_all_measure_is_refused_at_once(fields: dict[str, int], fi
     assert refusal.value.field == field
 
 
-def test_a_lost_node_that_did_not_run_is_refused() -> None:
-    sample = json.loads(Path("service/samples/transition_request.json").read_text())
-    with pytest.raises(ValidationError, match="none of `before`"):
-        TransitionRequest.model_validate(sample | {"lost": ["nobody"]})
+@pytest.mark.parametrize(
+    ("before", "after", "lost", "field"),
+    [
+        ("abcd", "abcd", ["a", "x"], "lost[1]"),
+        ("abca", "abcd", [], "before.nodes[3]"),
+        ("abcd", "abbd", [], "after.nodes[2]"),
+    ],
+)
+def test_a_lost_node_that_did_not_run_and_one_named_twice_are_refused(
+    before: str, after: str, lost: list[str], field: str
+) -> None:
+    request = asked(plan(2, 2, 2, before), plan(2, 2, 2, after), lost=lost)
+    with pytest.raises(BadRequest) as refusal:
+        transition(request, FACTS)
+    assert refusal.value.field == field
+    assert refusal.value.hint
+
+
+def test_a_node_is_written_as_a_list_can_hold_it() -> None:
+    with pytest.raises(ValidationError):
+        asked(plan(2, 2, 2, ["a b", "c", "d", "e"]), plan(2, 2, 2, "abcd"))
