@@ -277,7 +277,7 @@ def no_plan(request: PlanRequest, outcome: Outcome, seconds: float) -> answers.P
 
 
 def _undecided_in_words(request: PlanRequest, seconds: float) -> str:
-    if seconds >= request.search.time_limit_seconds:
+    if seconds >= request.solver.time_limit_seconds:
         return "The time limit passed before a plan was found; give more time_limit_seconds."
     return (
         "No plan was found, and it could not be proved that none fits: memory is about what is "
