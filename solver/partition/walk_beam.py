@@ -13,10 +13,10 @@ from solver.partition.candidates import Cut, Index
 from solver.partition.walks import Walks
 from solver.schedules.simulate import Floats
 
-ALIKE = 3
+ALIKE = 8
 """Beginnings of plans that cut at the same place and are followed at once."""
 
-BEST = 12
+BEST = 4
 """Plans that are worth a simulation."""
 
 

@@ -105,6 +105,7 @@ class Walks:
         # The same of intervals that begin at a stage, by the stages that they go on for.
         end = np.minimum(stage + length - 1, self._p - 1)
         self._share_from = self.share[end, length - 1]
+        self._share_and_one = self._share_from + 1.0
         self._sends_from = self.sends[end, length - 1]
         self._look_at(Runs.of(candidates))
         self._before, slow, ways = self._first_before()
@@ -219,7 +220,7 @@ class Walks:
             np.maximum(ends, waits[:, :, low:high], out=ends)
             np.add(found[0, ..., 0], found[1, ..., 0], out=found[2, ..., 0])
             found[3] += times[low:high]
-            value = found[3] * (self._share_from[stage, :open_] + 1.0)
+            value = found[3] * self._share_and_one[stage, :open_]
             value += found[2]
             value += self._sends_from[stage, :open_]
             value += led[low:high]
@@ -229,7 +230,7 @@ class Walks:
             state = np.full((4, len(limits), self._width, kept + 1), NEVER)
             state[:2, :, cuts, 0] = np.minimum.reduceat(closed, first, axis=2)
             if np.greater(goes_on, lost, out=goes_on).any():
-                found += ~goes_on * NEVER
+                np.copyto(found, NEVER, where=~goes_on)
                 state[..., cuts, 1:] = np.minimum.reduceat(found[..., :kept], first, axis=2)
             reached = np.minimum.reduce(state[0], axis=1) < NEVER
             lengths = np.logical_or.reduce(reached, axis=0).nonzero()[0]
@@ -290,7 +291,7 @@ class Walks:
             state = np.full((2, self._width, kept + 1), NEVER)
             state[0, cuts, 0] = np.minimum.reduceat(closed, first)
             if np.greater(goes_on, lost, out=goes_on).any():
-                found += ~goes_on * NEVER
+                np.copyto(found, NEVER, where=~goes_on)
                 state[:, cuts, 1:] = np.minimum.reduceat(found[..., :kept], first, axis=1)
             lengths = (np.minimum.reduce(state[0], axis=0) < NEVER).nonzero()[0]
             if not len(lengths):

@@ -58,16 +58,17 @@ class _Slots:
 
     def makespans(self) -> Floats:
         p, n = self._p, self._n
-        plain = self._weight is None and self._ahead is None
-        for slot in range(min(p - 1, n)):
-            self._warm_up(slot)
-        if plain and n >= p:
+        if self._weight is None and self._ahead is None and n >= p:
+            self._plain_warm_up()
             self._steady(n - p + 1)
+            self._plain_cool_down()
         else:
+            for slot in range(min(p - 1, n)):
+                self._warm_up(slot)
             for slot in range(p - 1, n):
                 self._turn(slot)
-        for slot in range(n, n + p - 1):
-            self._cool_down(slot)
+            for slot in range(n, n + p - 1):
+                self._cool_down(slot)
         ends = self._ends + self._way + self._times.after_last.T
         if self._weight is not None:
             ends += np.minimum(np.arange(p), n)[:, None] * self._weight
@@ -79,10 +80,11 @@ class _Slots:
         What slots do commutes with adding seconds to all stages. So where a slot ends that much
         after an earlier one on every stage, all that follows repeats itself.
         """
-        while slots > 2 * LOOK_BACK:
-            if slots < self._n - self._p + 1:
-                self._steady_slots(LOOK_BACK)
-                slots -= LOOK_BACK
+        skipped = 0
+        while slots > 2 * LOOK_BACK + skipped:
+            self._steady_slots(skipped)
+            slots -= skipped
+            skipped = 2 * skipped or LOOK_BACK
             earlier = np.empty((LOOK_BACK, *self._ends.shape))
             for kept in earlier:
                 kept[:] = self._ends
@@ -107,6 +109,36 @@ class _Slots:
             add(behind, there, out=above)
             maximum(come, up, out=come)
             add(come, both, out=ends)
+
+    def _plain_warm_up(self) -> None:
+        """``_warm_up`` of all slots, where every stage has micro-batches until the steady ones.
+
+        Stages that run a forward alone wait for nothing from behind, and have no backward.
+        """
+        p, ends, come, up = self._p, self._ends, self._come, self._up
+        slot, stage = np.ogrid[: p - 1, :p]
+        turns = stage >= p - 1 - slot
+        there = np.where(turns, 2.0 * self._times.send, -np.inf)[..., None]
+        both = np.where(turns[..., None], self._both, self._forward)
+        behind, above = ends[1:], up[:-1]
+        for later, seconds in zip(there[:, :-1], both, strict=True):
+            np.maximum.accumulate(ends, axis=0, out=come)
+            np.add(behind, later, out=above)
+            np.maximum(come, up, out=come)
+            np.add(come, seconds, out=ends)
+
+    def _plain_cool_down(self) -> None:
+        """``_cool_down`` of all slots: stages that have no backward left stand as they are."""
+        p, ends, up = self._p, self._ends, self._up
+        slot, stage = np.ogrid[: p - 1, :p]
+        turns = (stage < p - 1 - slot)[..., None]
+        there = np.where(turns, 2.0 * self._times.send + self._forward, -np.inf)
+        backward = np.where(turns, self._backward, 0.0)
+        behind, above = ends[1:], up[:-1]
+        for later, seconds in zip(there[:, :-1], backward, strict=True):
+            np.add(behind, later, out=above)
+            np.maximum(ends, up, out=ends)
+            np.add(ends, seconds, out=ends)
 
     def _warm_up(self, slot: int) -> None:
         """Stages before ``first`` run a forward alone."""
