@@ -16,11 +16,10 @@ import sys
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
 
-from benchmarks import readings
 from benchmarks.published import DATA, Published, misranked, published, ranking
 from solver.plan import Evaluation
 from solver.planner import evaluate
@@ -28,10 +27,13 @@ from solver.planner import evaluate
 HERE = Path(__file__).parent
 BASELINE = HERE / "accuracy.json"
 LEFT_OUT = HERE / "calibrate" / "left_out.json"
+FITTED = HERE / "calibrate" / "fitted.json"
 MISSES = DATA / "misses.json"
 TOLERATED_GROWTH = 1.1
 SMALLEST_GROWTH = 0.002
 """Growth below this is rounding, whatever share of the error it is."""
+STALE = 0.01
+"""Predictions that moved further since the fit say that what it left out is of other costs."""
 WANTED_MEMORY = 0.05
 WANTED = {
     "dense 16-bit: time, left out": 0.07,
@@ -54,11 +56,13 @@ class Predictions:
     """Seconds and decimal GB of every run, by its identity; seconds also without its group.
 
     Memory is that of the device, or what the allocator hands out, as the source published it.
+    ``unnamed_gb``: the memory of runs that name their software, as if they did not.
     """
 
     seconds: Mapping[str, float]
     left_out: Mapping[str, float]
     memory_gb: Mapping[str, float]
+    unnamed_gb: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -109,10 +113,12 @@ def main() -> int:
 def predictions(runs: list[Published]) -> Predictions:
     """What an evaluation of each run's request says."""
     found = {run.identity: evaluate(run.request) for run in runs}
+    named = [run for run in runs if run.memory_gb is not None and run.request.training.software]
     return Predictions(
         {name: answer.iteration_seconds for name, answer in found.items()},
         json.loads(LEFT_OUT.read_text()),
         {run.identity: _memory_gb(run, found[run.identity]) for run in runs},
+        {run.identity: _memory_gb(run, evaluate(run.unnamed)) for run in named},
     )
 
 
@@ -149,12 +155,31 @@ def report(runs: list[Published], predicted: Predictions) -> Figures:
         )
         figures[f"ranking, {name}: pairs wrong"] = 1.0 - ranked.share
         figures[f"ranking, {name}: regret"] = ranked.regret
+    unnamed = replace(predicted, memory_gb={**predicted.memory_gb, **predicted.unnamed_gb})
+    for name, chosen in kinds.items():
+        memory = errors(chosen, unnamed).memory
+        if memory != errors(chosen, predicted).memory:
+            figures[f"{name}: memory, software not named"] = mean(memory)
+            print(f"{name}: memory {mean(memory):.1%} off where training.software is left out")
+    figures["left out: runs of another cost model"] = _stale(predicted.seconds)
     _judge(figures)
     reasons: dict[str, dict[str, str]] = json.loads(MISSES.read_text())
     _explain_ranking(dense, predicted.seconds)
     _explain_times(runs, predicted.seconds, reasons["time"])
     _explain_memory(sources, predicted, reasons["memory"])
     return figures
+
+
+def _stale(seconds: Mapping[str, float]) -> float:
+    """The share of runs whose prediction is not what it was when the efficiencies were fitted."""
+    fitted: dict[str, float] = json.loads(FITTED.read_text())
+    moved = [name for name, was in fitted.items() if _error(seconds[name], was) > STALE]
+    if moved:
+        print(
+            f"the column left out is of another cost model for {len(moved)} runs "
+            f"({', '.join(moved[:SHOWN])}): make calibrate renews it"
+        )
+    return len(moved) / len(fitted)
 
 
 def _judge(figures: Figures) -> None:
@@ -237,10 +262,6 @@ def _explain_memory(
         found = errors(sources[source], predicted).memory
         if found and mean(found) > WANTED_MEMORY:
             print(_paragraph(f"{source}, {mean(found):.1%}: {reasons.get(source, 'unexplained')}."))
-            reading = readings.READINGS.get(source)
-            if reading is not None:
-                error = readings.error(sources[source], reading)
-                print(_paragraph(f"  {error:.1%} if read with {reading.words}."))
 
 
 def _paragraph(text: str) -> str:

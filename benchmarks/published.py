@@ -44,6 +44,12 @@ class Published:
         return self.group.split("|")[0].split(":")[0]
 
     @property
+    def unnamed(self) -> PlanRequest:
+        """The request without the name of its software."""
+        training = self.request.training.model_copy(update={"software": None})
+        return self.request.model_copy(update={"training": training})
+
+    @property
     def timed(self) -> bool:
         """Whether its time was published."""
         return self.seconds is not None

@@ -266,6 +266,16 @@ class Optimizer(StrEnum):
     SGD = "sgd"
 
 
+class Software(StrEnum):
+    """Training software whose use of memory is known (``workload/software.json``)."""
+
+    MEGATRON_LM = "megatron-lm"
+    MEGATRON_DEEPSPEED = "megatron-deepspeed"
+    NANOTRON = "nanotron"
+    TORCHTITAN = "torchtitan"
+    INTERNEVO = "internevo"
+
+
 class Training(Strict):
     """The training run. With a profile, ``global_batch_size`` counts micro-batches per pipeline."""
 
@@ -289,6 +299,11 @@ class Training(Strict):
         description="Whether the exchange of experts' tokens runs beside the products of another "
         "micro-batch (Megatron-LM's `--overlap-moe-expert-parallel-comm`). In a pipeline it takes "
         "several chunks per device: list `layout.virtual_stages`.",
+    )
+    software: Software | None = Field(
+        default=None,
+        description="The training software, where its use of memory and its division of layers "
+        "over stages are known; Megatron-LM's, or PyTorch FSDP's with ZeRO 2 and 3, if absent.",
     )
 
 

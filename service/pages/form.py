@@ -180,6 +180,7 @@ _PARTS: dict[str, dict[str, _Read]] = {
         "sequence_length": whole_number,
         "global_batch_size": whole_number,
         "precision": str,
+        "software": str,
         "attention": str,
     },
     "layout": {

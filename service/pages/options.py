@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from solver.request import Offload, Overlap, Policy, ScheduleName
+from solver.request import Offload, Overlap, Policy, ScheduleName, Software
 from solver.targets.registry import TARGETS
+from solver.workload.software import facts_of
 
 Options = list[tuple[str, str]]
 """Values and words."""
@@ -35,6 +36,13 @@ _OFFLOADS = {
     Offload.OFF: "off: all that is kept stays on the device",
     Offload.ON: "on: what the link to the host hides, if faster",
 }
+_SOFTWARE = {
+    Software.MEGATRON_LM: "as assumed of any run",
+    Software.MEGATRON_DEEPSPEED: "two gradients, buffers of 500 million",
+    Software.NANOTRON: "eager kernels, reductions that wait",
+    Software.TORCHTITAN: "FSDP, an eager loss in fp32",
+    Software.INTERNEVO: "16-bit gradients, copies in the step",
+}
 _FRAMEWORKS = {
     "megatron-lm": "one recompute setting for all ranks",
     "megatron-bridge": "Megatron-LM's settings, from Python",
@@ -56,6 +64,9 @@ def options() -> dict[str, Options]:
         "policies": [(name.value, _POLICIES[name]) for name in Policy],
         "overlaps": [(name.value, _OVERLAPS[name]) for name in Overlap],
         "offloads": [(name.value, _OFFLOADS[name]) for name in Offload],
+        "software": [
+            (name.value, f"{facts_of(name).title}: {_SOFTWARE[name]}") for name in Software
+        ],
         "frameworks": [
             (name, f"{target.title}: {_FRAMEWORKS[name]}") for name, target in TARGETS.items()
         ],

@@ -69,12 +69,11 @@ def _projections(
     forward, dgrad, wgrad = graph.linear(tokens, columns, graph.hidden)
     gathered = graph.gather("query_key_value_gather", normed, dgrad, wgrad)
     rotated_width = heads.query_width + heads.key_width
-    kept = graph.kept_input(gathered, normed)
     query_key = _part(
-        graph, "query_key", gathered, kept, rotated_width, columns, (forward, dgrad + wgrad)
+        graph, "query_key", gathered, normed, rotated_width, columns, (forward, dgrad + wgrad)
     )
     value = _part(
-        graph, "value", gathered, kept, heads.value_width, columns, (forward, dgrad + wgrad)
+        graph, "value", gathered, normed, heads.value_width, columns, (forward, dgrad + wgrad)
     )
     elements = float(tokens * rotated_width)
     if attention.query_key_norm:

@@ -176,8 +176,12 @@ class Builder:
         )
 
     def _logits_gradient(self) -> float:
-        """Bytes of the logits' gradient, and of the one in fp32 that it may be a copy of."""
-        return (ELEMENT + 4.0 * self.implementation.eager_loss) * self._logits()
+        """Bytes of the logits' gradient, and of what stands beside it: see ``eager_loss``."""
+        return ELEMENT * self._logits() + self._eager_bytes()
+
+    def _eager_bytes(self) -> float:
+        """The gradients in fp32 of an eager cross entropy."""
+        return 8.0 * self._logits() if self.implementation.eager_loss else 0.0
 
     def _logits(self) -> float:
         """Logits of one micro-batch on one device."""
@@ -201,7 +205,7 @@ class Builder:
             forward,
             dgrad + wgrad,
             ELEMENT * size,
-            (graph.kept_input(gathered, normed),),
+            (normed,),
             backward_bytes=self._weight_gradient_bytes(columns * graph.hidden),
         )
         traffic = machine.calibration.software.loss_bytes * size
@@ -216,7 +220,7 @@ class Builder:
             4.0 * size,
             ("loss",),
             forward_bytes=4.0 * size if self.implementation.fused_loss else 0.0,
-            backward_bytes=4.0 * size if self.implementation.eager_loss else 0.0,
+            backward_bytes=self._eager_bytes(),
             gradient_bytes=4.0 * shard.tokens,
         )
 

@@ -19,6 +19,7 @@ from solver import calibrations
 from solver.errors import BadRequest
 from solver.layouts.layout import Layout
 from solver.request import AttentionKernel, Precision, Training
+from solver.workload.software import facts_of
 
 _FOLDER = Path(__file__).parent / "calibration"
 
@@ -150,7 +151,11 @@ def software_of(training: Training, layout: Layout) -> str:
     in Megatron-LM's FSDP (``fused``); unfused attention means the Megatron-LM of 2021 and 2022,
     without communication overlap (``classic``), or with ZeRO 1 its DeepSpeed branch, which trained
     BLOOM (``deepspeed``); everything else is Megatron-Core with Transformer Engine (``fused``).
+    Software that the request names may have a generation of its own.
     """
+    named = facts_of(training.software).generation
+    if named:
+        return named
     if layout.zero_stage >= 2:
         return "fused" if training.precision is Precision.FP8 else "sharded"
     if training.attention == AttentionKernel.UNFUSED:
@@ -160,6 +165,8 @@ def software_of(training: Training, layout: Layout) -> str:
 
 def stages_that_cost_alike(training: Training) -> tuple[tuple[int, ...], ...]:
     """ZeRO stages under which the same software computes the same passes."""
+    if facts_of(training.software).generation:
+        return ((0, 1), (2,), (3,))
     unfused = training.attention == AttentionKernel.UNFUSED
     return ((0,), (1,), (2,), (3,)) if unfused else ((0, 1), (2,), (3,))
 

@@ -29,7 +29,8 @@ from solver.costs.sharding import Sharding, sharding
 from solver.layouts.layout import Layout
 from solver.request import Precision, Training
 from solver.workload.architecture import Architecture, MixtureOfExperts
-from solver.workload.implementation import DEFAULT_IMPLEMENTATION, Dispatcher, Implementation
+from solver.workload.implementation import Dispatcher, Implementation
+from solver.workload.software import implementation_of
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,11 @@ def collective_times(
     training: Training,
     layout: Layout,
     efficiencies: Efficiencies | None = None,
-    implementation: Implementation = DEFAULT_IMPLEMENTATION,
+    implementation: Implementation | None = None,
 ) -> Collectives:
     """The collectives of a layout: tensor, expert and pipeline parallel ones, and the replicas."""
+    if implementation is None:
+        implementation = implementation_of(training, layout.zero_stage)
     software = software_of(training, layout)
     found = efficiencies(software) if efficiencies else calibration(cluster.device.name, software)
     links = machine_of(cluster, training, found).links

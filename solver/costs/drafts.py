@@ -73,7 +73,9 @@ class Completion:
             rerun_seconds=draft.rerun_seconds,
             modules=draft.modules,
             step_bytes=step_bytes(parameters, training, shard, self.implementation),
-            update_bytes=update_bytes(parameters, training, shard, self.software),
+            update_bytes=update_bytes(
+                parameters, training, shard, self.software, self.implementation
+            ),
             deferred_bytes=draft.deferred_bytes,
             deferred_passes=self.implementation.deferred_head_passes,
         )

@@ -44,7 +44,7 @@ def _dense(graph: Graph, name: str, inner: int, gated: bool, normed: str) -> str
         forward,
         dgrad + wgrad,
         ELEMENT * shard.tokens * columns,
-        (graph.kept_input(gathered, normed),),
+        (normed,),
     )
     active = _activation(graph, name, wide, float(shard.tokens * local), gated)
     forward, dgrad, wgrad = graph.linear(shard.tokens, graph.hidden, local)

@@ -150,11 +150,6 @@ class Graph:
             name, (source,), forward, backward, size, Account.TENSOR_PARALLEL, window=window
         )
 
-    def kept_input(self, gathered: str, source: str) -> str:
-        """Which tensor a column-parallel layer's backward reads: see ``keeps_gathered``."""
-        whole = self.implementation.keeps_gathered and self.shard.sequence_parallel
-        return gathered if whole else source
-
     def reduce(self, name: str, source: str) -> str:
         """Sum a row-parallel layer's partial outputs; in backward gather the gradient's rows."""
         group, links = self.shard.tensor, self.machine.links

@@ -18,6 +18,7 @@ from solver.costs.blocks import Builder
 from solver.costs.calibration import Calibration, Efficiencies, calibration, software_of
 from solver.costs.drafts import Completion, Draft
 from solver.costs.exchange_overlap import exchange_overlaps
+from solver.costs.held_back import held_back_bytes
 from solver.costs.machine import Machine
 from solver.costs.pipeline import Host, Overlapping, PipelineCosts, Work
 from solver.costs.reserve import gradient_buffer_bytes, reserved_bytes
@@ -32,8 +33,9 @@ from solver.workload.architecture import (
     Layer,
     MixtureOfExperts,
 )
-from solver.workload.implementation import DEFAULT_IMPLEMENTATION, Implementation
+from solver.workload.implementation import Implementation
 from solver.workload.parameters import attention_parameters, parameters
+from solver.workload.software import implementation_of
 
 Granularity = Literal["layer", "half"]
 
@@ -45,7 +47,7 @@ def pipeline_costs(
     layout: Layout,
     granularity: Granularity = "layer",
     efficiencies: Efficiencies | None = None,
-    implementation: Implementation = DEFAULT_IMPLEMENTATION,
+    implementation: Implementation | None = None,
 ) -> PipelineCosts:
     """Seconds and bytes of every block under ``layout``, on one device and per micro-batch.
 
@@ -57,9 +59,12 @@ def pipeline_costs(
         granularity: Whole layers, or attention and MLP halves as blocks of their own (layers whose
             halves run side by side stay whole).
         efficiencies: Other ones than ship for this device.
-        implementation: The framework's settings that memory depends on.
+        implementation: The framework's settings that memory depends on; those of
+            ``training.software`` if absent.
     """
     side_by_side = exchange_overlaps(training, layout)
+    if implementation is None:
+        implementation = implementation_of(training, layout.zero_stage)
     implementation = replace(
         on_device(implementation, cluster.device), overlapped_experts=side_by_side
     )
@@ -90,14 +95,15 @@ def pipeline_costs(
         granularity,
         implementation,
     )
+    held_back = held_back_bytes(architecture, layout, shard, implementation)
     return PipelineCosts(
         blocks=tuple(map(completion.block, drafts)),
         sequence=sequence,
         micro_batches=layout.micro_batches(training.global_batch_size or 1),
         capacity_bytes=cluster.memory_bytes,
         send_seconds=send_seconds,
-        reserved_bytes=_reserve(architecture, training, layout, software),
-        buffer_bytes=_buffer(architecture, training, layout, software),
+        reserved_bytes=_reserve(architecture, training, layout, software) + held_back,
+        buffer_bytes=_buffer(architecture, training, layout, software) + held_back,
         gradient_overlap=_overlap(generation.gradient_overlap, training),
         gather_overlap=_overlap(generation.gather_overlap, training),
         fixed_seconds=generation.iteration_seconds

@@ -72,6 +72,8 @@ def states(
         weights += one.weights * count
         if implementation.separate_weights and shard.zero_stage == 3 and not parameters.matrices:
             weights += _weight_bytes(training, implementation) * count
+        if implementation.gathered_tables and shard.zero_stage == 3 and not parameters.matrices:
+            weights += 2.0 * count
         gradients += one.gradients * count
         optimizer += one.optimizer * count
     return States(weights, gradients, optimizer)
@@ -98,14 +100,28 @@ def step_bytes(
 
 
 def update_bytes(
-    parameters: Parameters, training: Training, shard: Sharding, software: str
+    parameters: Parameters,
+    training: Training,
+    shard: Sharding,
+    software: str,
+    implementation: Implementation = DEFAULT_IMPLEMENTATION,
 ) -> float:
-    """What the step of sharded software works on beside the states (see ``reserve``)."""
-    if not shard.runs_sharded:
-        return 0.0
+    """What the step works on beside the states: that of sharded software (see ``reserve``), or of
+    replicated weights where the software is known (``Implementation``).
+    """
     copies = training.precision is not Precision.FP32
-    one = reserve.update_bytes(software, copies=copies, adam=training.optimizer is Optimizer.ADAM)
-    return sum(one * n / shard.shards(group).size for n, group in _shares(parameters, shard))
+    adam = training.optimizer is Optimizer.ADAM
+    if shard.runs_sharded:
+        one = reserve.update_bytes(software, copies=copies, adam=adam)
+    else:
+        one = implementation.update_copy_bytes if copies else 0.0
+        one += implementation.update_temporary_bytes if adam else 0.0
+    if one == 0.0:
+        return 0.0
+    return sum(
+        one * n / (shard.shards(group).size if shard.zero_stage else 1)
+        for n, group in _shares(parameters, shard)
+    )
 
 
 def upkeep(parameters: Parameters, training: Training, shard: Sharding, machine: Machine) -> Upkeep:

@@ -34,7 +34,7 @@ def even_cuts(
     ``ends`` are the kinds that are no layers; where none is known (a profile) those are taken for
     ends that stand alone of their kind at either end.
     """
-    first, last = _body(sequence, ends)
+    first, last = body(sequence, ends)
     if last - first < stages:
         first, last = 0, len(sequence)
     sizes = _sizes(last - first, stages)
@@ -43,7 +43,7 @@ def even_cuts(
     return tuple(itertools.pairwise(edges))
 
 
-def _body(sequence: tuple[int, ...], ends: frozenset[int]) -> tuple[int, int]:
+def body(sequence: tuple[int, ...], ends: frozenset[int]) -> tuple[int, int]:
     """The interval of layers."""
     counts = Counter(sequence)
     outside = [kind in ends if ends else counts[kind] == 1 for kind in sequence]

@@ -23,12 +23,20 @@ from solver.plan import Evaluation, LayoutAnswer, Plan
 from solver.projections.documents import Figures, Projection, ProjectionRequest
 from solver.projections.settled import settled
 from solver.question import Question, only_layout, question
-from solver.request import Granularity, LayoutRequest, PlanRequest, Policy, Recompute
+from solver.request import (
+    Granularity,
+    LayoutRequest,
+    PlanRequest,
+    Policy,
+    Recompute,
+    Training,
+)
 from solver.request import Target as TargetRequest
 from solver.search.search import search
 from solver.targets.planned import planned_for
 from solver.targets.registry import target_named
 from solver.targets.target import Target
+from solver.workload.software import facts_of
 
 _MOST_CHANGES = 8
 _OF_A_PROFILE = ("pipeline_parallel", "virtual_stages", "schedule", "micro_batch_size")
@@ -80,6 +88,7 @@ def _runnable(
                 "layout": LayoutRequest.model_validate(fields),
                 "recompute": Recompute(policy=Policy.OPTIMAL),
                 "target": None,
+                "training": _training(job, target),
             }
         )
         asked = question(request)
@@ -91,6 +100,13 @@ def _runnable(
         fields[refusal.field] = _value(refusal.nearest)
         changes.append(f"{refusal.detail} {refusal.field}: {before}, now {refusal.nearest}.")
     raise BadRequest(f"{target.title} runs no layout near the plan's.", field="framework")
+
+
+def _training(job: PlanRequest, target: Target) -> Training:
+    """The run without its software where the framework is another."""
+    if target.name in facts_of(job.training.software).targets:
+        return job.training
+    return job.training.model_copy(update={"software": None})
 
 
 def _value(nearest: str) -> int | bool | str:

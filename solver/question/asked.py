@@ -14,6 +14,7 @@ from solver.costs.collective_times import Collectives
 from solver.costs.pipeline import PipelineCosts, Work
 from solver.errors import BadRequest
 from solver.layouts import Family, Layout
+from solver.partition.divided import divided
 from solver.partition.even import even_stages
 from solver.request import (
     PlanRequest,
@@ -21,6 +22,7 @@ from solver.request import (
 from solver.schedules import Schedule
 from solver.search.rough import RoughTotals
 from solver.targets.target import Target
+from solver.workload.software import Division, facts_of
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,11 @@ def only_layout(asked: Question) -> Layout:
 def given_cuts(
     asked: Question, costs: PipelineCosts, schedule: Schedule
 ) -> tuple[tuple[int, int], ...]:
-    """The model's own split where it has one for so many stages, else the even one."""
+    """The model's own split where it has one for so many stages, else its software's."""
     if asked.contents is not None and len(asked.contents) == schedule.depth:
         edges = [0, *itertools.accumulate(asked.contents)]
         return tuple(itertools.pairwise(edges)) * (schedule.stages // schedule.depth)
-    return even_stages(costs, schedule)
+    division = facts_of(asked.request.training.software).division
+    if division is Division.EVEN:
+        return even_stages(costs, schedule)
+    return divided(costs, schedule.depth, division) * (schedule.stages // schedule.depth)

@@ -31,7 +31,7 @@ from solver.search.family_bounds import may_fit
 from solver.search.members import Members
 from solver.search.rough import RoughTotals
 from solver.workload.architecture import Architecture
-from solver.workload.implementation import DEFAULT_IMPLEMENTATION, Implementation
+from solver.workload.implementation import Implementation
 from solver.workload.megatron import completed, read_megatron_args
 
 
@@ -40,7 +40,7 @@ def of_architecture(
     model: Architecture,
     to_plan: bool,
     beyond_devices: int = 0,
-    implementation: Implementation = DEFAULT_IMPLEMENTATION,
+    implementation: Implementation | None = None,
     usual_ranks: bool = False,
 ) -> Question:
     if request.cluster.stage_devices is not None:
@@ -53,6 +53,10 @@ def of_architecture(
     _check_hosts(request, cluster)
     training = request.training
     used, own = _calibration(request, cluster)
+
+    def software(layout: Layout) -> str:
+        named = implementation.software if implementation else ""
+        return named or software_of(training, layout)
 
     def efficiencies_on(pool: Cluster) -> Efficiencies:
         return own or partial(calibration, pool.device.name)
@@ -80,7 +84,7 @@ def of_architecture(
             training,
             layout,
             lambda pool: costs_on(pool, layout, found(pool)),
-            lambda pool: found(pool)(implementation.software or software_of(training, layout)),
+            lambda pool: found(pool)(software(layout)),
         )
 
     of_layout: Callable[[Layout], PipelineCosts] = on_pools if cluster.pools else costs
@@ -119,7 +123,7 @@ def of_architecture(
         else Calibrated(
             used,
             cluster.device.name,
-            lambda layout: implementation.software or software_of(training, layout),
+            software,
             costs,
         ),
         collectives=lambda layout: collective_times(

@@ -15,6 +15,7 @@ from solver.question.checks import check_offload, check_overlap, check_policy, c
 from solver.question.of_architecture import of_architecture, of_megatron
 from solver.question.of_framework import further_layouts
 from solver.question.of_profile import of_profile, refuse_calibration
+from solver.question.of_software import as_software_runs
 from solver.request import (
     Granularity,
     Model,
@@ -40,6 +41,7 @@ def question(request: PlanRequest, *, to_plan: bool = False, beyond_devices: int
     """
     check_overlap(request.recompute)
     check_offload(request)
+    request = as_software_runs(request, to_plan=to_plan)
     if request.recompute.overlap is Overlap.STALLS:
         check_stalls(request.layout)
     if request.target is None:

@@ -29,8 +29,9 @@ class Implementation:
     ``fused_weight_gradient``: weight gradients are added to the fp32 ones inside their product;
     without it a 16-bit gradient of each weight exists for a moment.
     ``fused_loss``: the compiled cross entropy, which does not work in place.
-    ``eager_loss``: PyTorch's own cross entropy over a copy in fp32, whose gradient in fp32 stands
-    beside that of the logits.
+    ``eager_loss``: PyTorch's own cross entropy over a copy in fp32: log-probabilities, their
+    gradient and that of the copy stand side by side, all in fp32, and the freed 16-bit logits have
+    a block of the allocator that nothing fits but their own gradient.
     ``attention_kernel``: flash, fused (cuDNN) or auto, which takes what suits the device.
     ``copies_attention``: the kernel chosen keeps its output in two orders of dimensions;
     ``large_workspaces``: libraries take the workspaces of recent devices. Both follow from the
@@ -45,8 +46,6 @@ class Implementation:
     ``fused_softmax``: one kernel scales, masks and normalises scores; else several, in fp32.
     ``wide_router``: the router reads an fp32 copy of its input.
     ``deferred_head_passes``: micro-batches whose weight gradient of the head waits for the end.
-    ``keeps_gathered``: under sequence parallelism a column-parallel layer keeps the rows that it
-    gathered, not its own alone, and does not gather them again in backward.
     ``vocabulary_multiple``: the vocabulary is padded to a multiple of this times the
     tensor-parallel size.
     ``weight_bytes``, ``gradient_bytes``, ``master_bytes``, ``first_moment_bytes`` and
@@ -54,6 +53,15 @@ class Implementation:
     ``optimizer_shards``: data-parallel ranks are divided into this many groups, each of which
     shards a whole copy of the optimizer state.
     ``separate_weights``: where weights are sharded, the 16-bit ones stand beside the fp32 ones.
+    ``gathered_tables``: where weights are sharded, embedding and head stay gathered in 16 bits from
+    forward to backward.
+    ``update_copy_bytes`` and ``update_temporary_bytes``: per parameter, what the step of replicated
+    weights works on beside the states: copies of gradients, and lists of Adam's.
+    ``bucket_elements``: gradients are flattened into 16-bit buffers of so many elements, two of
+    which exist at once.
+    ``lagging_layers``: layers by which the host is ahead of the device at most, where the two
+    tensors that tensor parallelism reduces in a layer are not handed out again until the
+    collective is over.
     ``matrix_momentum``: matrices are updated from one momentum (Muon), everything else by Adam.
     ``whole_parameters``: sharded optimizer state is dealt out by parameters, not by bytes.
     """
@@ -74,7 +82,6 @@ class Implementation:
     fused_softmax: bool = True
     wide_router: bool = False
     deferred_head_passes: int = 0
-    keeps_gathered: bool = False
     vocabulary_multiple: int = 128
     weight_bytes: float | None = None
     gradient_bytes: float | None = None
@@ -83,6 +90,11 @@ class Implementation:
     second_moment_bytes: float | None = None
     optimizer_shards: int = 1
     separate_weights: bool = False
+    gathered_tables: bool = False
+    update_copy_bytes: float = 0.0
+    update_temporary_bytes: float = 0.0
+    bucket_elements: float = 0.0
+    lagging_layers: int = 0
     matrix_momentum: bool = False
     whole_parameters: bool = False
 

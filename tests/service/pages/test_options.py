@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.pages.options import options
-from solver.request import Offload, Overlap, Policy, ScheduleName
+from solver.request import Offload, Overlap, Policy, ScheduleName, Software
 from solver.targets.registry import TARGETS
 
 
@@ -14,6 +14,7 @@ def test_every_value_of_a_choice_has_words_of_its_own() -> None:
         ("policies", Policy),
         ("overlaps", Overlap),
         ("offloads", Offload),
+        ("software", Software),
         ("frameworks", TARGETS),
     ):
         assert [value for value, _ in found[name]] == list(values)
