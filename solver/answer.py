@@ -18,7 +18,7 @@ from solver.layouts.schedules import takes_groups
 from solver.partition.stages import Stage
 from solver.recompute.choice import needed_tensors
 from solver.schedules import Schedule, Work
-from solver.search.outcome import Loser, Outcome
+from solver.search.outcome import Loser
 
 
 def layout_answer(layout: Layout) -> plan.LayoutAnswer:
@@ -246,41 +246,6 @@ def _breakdown(assessment: Assessment) -> plan.Breakdown:
         expert_parallel=seconds.by_account[Account.EXPERT_PARALLEL],
         other=seconds.other,
     )
-
-
-MOST_VALUES = 8
-"""Values of a field that are told apart: the plan's own, and those of least bound."""
-
-
-def choices(outcome: Outcome, best: Layout, seconds: float) -> list[plan.Choice]:
-    """What each value of each field costs against the plan's own, where there are several."""
-    made: dict[tuple[str, object], float] = {}
-    for loser in outcome.losers:
-        if loser.makespan is not None:
-            for name in outcome.least:
-                key = (name, getattr(loser.layout, name))
-                made[key] = min(loser.makespan, made.get(key, loser.makespan))
-    found = []
-    for name, of_value in outcome.least.items():
-        chosen = getattr(best, name)
-        if len(of_value) < 2:
-            continue
-        near = sorted(of_value, key=lambda value: (of_value[value], value != chosen))[:MOST_VALUES]
-        for value in sorted({*near, chosen} & of_value.keys()):
-            bound = of_value[value]
-            time = seconds if value == chosen else made.get((name, value))
-            found.append(
-                plan.Choice(
-                    field="expert_tensor_parallel" if name == "expert_shards" else name,
-                    value=value,
-                    chosen=value == chosen,
-                    iteration_seconds=time,
-                    lower_bound_seconds=bound,
-                    slower_at_least=max(bound / seconds - 1.0, 0.0) if seconds else 0.0,
-                    slower_at_most=None if time is None or not seconds else time / seconds - 1.0,
-                )
-            )
-    return found
 
 
 def alternatives(

@@ -20,6 +20,7 @@ from solver.prices import prices
 from solver.question import Question
 from solver.request import ChoicePer, Overlap, PlanRequest, Policy
 from solver.schedules import Schedule
+from solver.search.choice_costs import choice_costs, fixed_fields
 from solver.search.lost import lost_by
 from solver.search.outcome import Found, Outcome
 from solver.search.regimes import regimes_of
@@ -134,7 +135,8 @@ def finished_plan(
             request.solver.alternatives,
             lambda loser: lost_by(loser, asked.costs(loser.layout), found),
         ),
-        choices=answer.choices(outcome, found.layout, evaluation.iteration_seconds),
+        choices=choice_costs(outcome, found.layout, evaluation.iteration_seconds),
+        fixed_fields=fixed_fields(asked.request.layout),
         trade_off=_trade_off(asked, found, assessment, left()),
         exports=_exports(asked, evaluation, found),
         restriction=_restriction(asked, found, free),

@@ -521,6 +521,11 @@ class Plan(Answer):
     choices: list[Choice] = Field(
         default_factory=list, description="What each value of each open field costs."
     )
+    fixed_fields: list[str] = Field(
+        default_factory=list,
+        description="Fields of the layout that had one value: the request or its target gave it, "
+        "or it is the only one where the request lists none.",
+    )
     trade_off: list[TradeOff] = Field(
         default_factory=list,
         description="Time against memory, ascending in memory; where `solver.trade_off` asks.",

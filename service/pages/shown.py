@@ -100,6 +100,11 @@ class ShownPlan:
         """What each value of an open field would cost."""
         return choices(self.plan)
 
+    @property
+    def fixed(self) -> str:
+        """The fields of the layout that had one value, in words."""
+        return ", ".join(name.replace("_", " ") for name in self.plan.fixed_fields)
+
     @cached_property
     def nearest(self) -> str:
         """The layout that comes nearest to fitting, where none does."""

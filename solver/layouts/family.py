@@ -68,9 +68,9 @@ class Family:
         member = self.member(position)
         return tuple(
             replace(member, zero_stage=zero, sharding_group=group, rank_order=order)
-            for order in self._orders(member.data_parallel, member.pipeline_parallel > 1)
+            for order in self.orders(member.data_parallel, member.pipeline_parallel > 1)
             for zero in sorted(self.zero_stages, reverse=True)
-            for group in self._groups(member.data_parallel, zero)
+            for group in self.groups(member.data_parallel, zero)
         )
 
     def counts(self) -> Index:
@@ -81,10 +81,10 @@ class Family:
 
     def _count(self, data: int, piped: bool) -> int:
         """Variants of a member of so many replicas, with or without a pipeline."""
-        groups = sum(len(self._groups(data, zero)) for zero in self.zero_stages)
-        return len(self._orders(data, piped)) * groups
+        groups = sum(len(self.groups(data, zero)) for zero in self.zero_stages)
+        return len(self.orders(data, piped)) * groups
 
-    def _orders(self, data: int, piped: bool) -> Sequence[str]:
+    def orders(self, data: int, piped: bool) -> Sequence[str]:
         """Orders that differ for a member (``rules.py`` says which a framework can run)."""
         if not piped or data == 1:
             return self.rank_orders[:1]
@@ -95,7 +95,7 @@ class Family:
             return [order for order in self.rank_orders if order != inside]
         return self.rank_orders
 
-    def _groups(self, data: int, zero_stage: int) -> Sequence[int]:
+    def groups(self, data: int, zero_stage: int) -> Sequence[int]:
         """Sharding groups of a member, 0 for all replicas, largest first."""
         if self.sharding_groups == (0,):
             return (0,)

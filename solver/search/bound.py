@@ -156,3 +156,9 @@ def least_work(
         splits_backward=Work.WEIGHT in kind.work,
         shared=layout.virtual_stages > 1 or kind.even,
     )
+
+
+def first_bounds(layout: Layout, costs: PipelineCosts) -> tuple[float, float, float]:
+    """What can be told of a layout before anything is cut: by passes, by all work, by bubble."""
+    shape = (layout.schedule, layout.pipeline_parallel, layout.virtual_stages)
+    return passes_bound(costs, *shape), least_work(layout, costs), bubble_bound(costs, *shape)

@@ -23,7 +23,8 @@ from solver.partition.regime import Regime
 from solver.progress import Progress
 from solver.request import Overlap, Recompute
 from solver.schedules import make_schedule
-from solver.search.bound import bubble_bound, passes_bound, quick_bound
+from solver.search.bound import first_bounds
+from solver.search.choice_bounds import ChoiceBounds, Least
 from solver.search.frontier import Frontier
 from solver.search.outcome import Found, Loser, Outcome, Stage
 from solver.search.rough import RoughTotals
@@ -145,13 +146,7 @@ class _Search:
     def _enter(self, family: Family, position: int, bound: float, place: tuple[int, int]) -> None:
         for number, layout in enumerate(family.variants(position)):
             costs = self._costs_of(layout)
-            shape = (layout.schedule, layout.pipeline_parallel, layout.virtual_stages)
-            own = max(
-                bound,
-                passes_bound(costs, *shape),
-                quick_bound(costs, layout.pipeline_parallel),
-                bubble_bound(costs, *shape),
-            )
+            own = max(bound, *first_bounds(layout, costs))
             if math.isfinite(own):
                 heappush(self._open, _Open(own, (*place, number), layout, costs))
             else:
@@ -209,6 +204,18 @@ class _Search:
             infeasible=misfits + self._misfits,
             unfinished=unfinished,
             losers=tuple(sorted(losers, key=standing)),
+            least=self._of_choices(),
             pruned_by={stage: pruned[stage] for stage in Stage},
             solved=self._solved,
         )
+
+    def _of_choices(self) -> Least:
+        found = ChoiceBounds()
+        self._frontier.add_to(found)
+        for loser in self._losers:
+            found.add(loser.layout, loser.lower_bound)
+        for entry in self._open:
+            found.add(entry.layout, entry.bound)
+        if self._best is not None:
+            found.add(self._best.layout, self._least)
+        return found.least()

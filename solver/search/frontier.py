@@ -8,8 +8,8 @@ here.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from heapq import heapify, heappop, heapreplace
@@ -21,23 +21,12 @@ from solver.layouts import Layout
 from solver.layouts.family import Family
 from solver.recompute.frontier import Frontier as Choices
 from solver.search.bound import OWN_PATHS_KNOWN
+from solver.search.choice_bounds import ChoiceBounds
 from solver.search.family_bounds import FamilyBounds
 from solver.search.members import Index, Members
 from solver.search.outcome import Stage
 from solver.search.rough import RoughTotals
 from solver.search.totals import Bools, Floats, Totals
-
-SHARED_FIELDS = (
-    "tensor_parallel",
-    "context_parallel",
-    "context_method",
-    "expert_parallel",
-    "expert_shards",
-    "micro_batch_size",
-    "sequence_parallel",
-)
-"""Fields of a layout in which the members of a family agree."""
-
 
 ALIKE = 2
 """Members that differ in chunks and schedule only of which estimates propose the best."""
@@ -264,31 +253,12 @@ class Frontier:
             by_bound = min(by_bound, float(own.min(initial=np.inf)))
         return pruned, infeasible, unfinished, (least, by_bound)
 
-    def least(self) -> Iterator[tuple[str, int | str | bool, float]]:
-        """The least bound of the members left, for every field and value."""
-        found: dict[tuple[str, int | str | bool], float] = defaultdict(lambda: np.inf)
-        groups = [group for group in self._groups if group.fits.any()]
-        if not groups:
-            return
-        bounds = [group.bounds.bubble[group.fits] for group in groups]
-        for group, bound in zip(groups, bounds, strict=True):
-            for name in SHARED_FIELDS:
-                key = (name, getattr(group.family.exemplar, name))
-                found[key] = min(found[key], float(bound.min()))
-        for name, values in (
-            ("pipeline_parallel", [group.family.pipeline[group.fits] for group in groups]),
-            ("virtual_stages", [group.family.virtual[group.fits] for group in groups]),
-            ("data_parallel", [group.family.data[group.fits] for group in groups]),
-        ):
-            distinct, which = np.unique(np.concatenate(values), return_inverse=True)
-            low = np.full(len(distinct), np.inf)
-            np.minimum.at(low, which, np.concatenate(bounds))
-            found |= {
-                (name, value): least
-                for value, least in zip(distinct.tolist(), low.tolist(), strict=True)
-            }
-        for (name, value), lowest in found.items():
-            yield name, value, lowest
+    def add_to(self, of_choices: ChoiceBounds) -> None:
+        """Tell the bounds of the members left."""
+        for group in self._groups:
+            places = np.flatnonzero(group.fits)
+            if len(places):
+                of_choices.add_members(group.family, places, group.bounds.bubble[places])
 
     def nearest(self, most: int) -> list[tuple[Layout, float]]:
         """Members left that may fit, those of least bound, with their bounds."""

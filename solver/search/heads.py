@@ -14,7 +14,7 @@ from heapq import heappush
 
 from solver.layouts import Layout
 from solver.layouts.family import Family
-from solver.search.bound import bubble_bound, least_work, passes_bound
+from solver.search.bound import first_bounds
 from solver.search.entries import Head, Open
 from solver.search.envelope import Variant, envelope, enveloped, halves, leaders
 from solver.search.outcome import Stage
@@ -96,10 +96,10 @@ def enter(state: State, head: Head, to: list[Open] | None = None) -> None:
     """Enter a head among what is in question, or in another list, by its first own bounds."""
     layout, costs = head.layout, head.costs
     head.open += 1
-    shape = (layout.schedule, layout.pipeline_parallel, layout.virtual_stages)
-    head.floor = max(head.floor, passes_bound(costs, *shape))
-    quick = max(head.floor, least_work(layout, costs))
-    bound = max(quick, bubble_bound(costs, *shape))
+    passes, work, bubble = first_bounds(layout, costs)
+    head.floor = max(head.floor, passes)
+    quick = max(head.floor, work)
+    bound = max(quick, bubble)
     stage = Stage.WORK if quick >= bound else Stage.BUBBLE
     entry = Open(bound, head.place, 0, layout, costs, head, stage)
     if to is None:

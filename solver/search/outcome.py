@@ -13,6 +13,7 @@ from solver.partition.menu import Menu
 from solver.partition.outcome import Infeasible, Partition
 from solver.partition.regime import Regime
 from solver.schedules import Schedule
+from solver.search.choice_bounds import Least
 
 
 class Stage(StrEnum):
@@ -56,9 +57,10 @@ class Outcome:
     ``losers`` are the layouts that were looked at one by one, fit and did not win, best first.
     ``pruned_by`` counts the pruned layouts by the bound that decided against them, the infeasible
     ones that were recognised by a bound included under memory. ``least`` is, for a field of the
-    layout and each of its values, the proved bound of all layouts with that value. ``by_bound`` is
-    proved of the losers without those layouts that were tried by an estimate only. ``rest`` are
-    members of families left for others to go on with; of the counts ``considered`` alone has them.
+    layout and each of its values, the proved bound of all layouts with that value
+    (``choice_bounds.py``). ``by_bound`` is proved of the losers without those layouts that were
+    tried by an estimate only. ``rest`` are members of families left for others to go on with; of
+    the counts ``considered`` alone has them.
     """
 
     found: Found | None
@@ -70,7 +72,7 @@ class Outcome:
     unfinished: int
     losers: tuple[Loser, ...] = ()
     pruned_by: dict[Stage, int] = field(default_factory=dict)
-    least: dict[str, dict[int | str | bool, float]] = field(default_factory=dict)
+    least: Least = field(default_factory=dict)
     solved: int = 0
     by_bound: float = math.inf
     rest: tuple[tuple[Family, int], ...] = ()

@@ -16,11 +16,13 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from solver.layouts import Family, Layout
+from solver.layouts.choices import Value
 from solver.layouts.family import Listed
 from solver.layouts.pooled import PooledFamily
 from solver.partition.outcome import EXACT, Infeasible
 from solver.question import Question
 from solver.request import Overlap
+from solver.search.choice_bounds import Least
 from solver.search.outcome import Loser, Outcome, Stage
 from solver.search.search import standing
 
@@ -29,8 +31,6 @@ MOST_ALONE, MOST_DEAR = 64, 4
 then one takes a second rather than a hundredth."""
 
 PARTS = 8
-
-Value = int | str | bool
 
 
 class Members(BaseModel):
@@ -108,7 +108,7 @@ class PartOutcome(BaseModel):
     solved: int
     losers: list[Loser]
     pruned_by: dict[Stage, int]
-    least: list[tuple[str, Value, float]]
+    least: list[tuple[str, Value | None, float]]
     seconds: float
 
     @staticmethod
@@ -222,8 +222,8 @@ def _devices(outcome: PartOutcome) -> int:
     return outcome.winner.devices
 
 
-def _least(every: Sequence[PartOutcome]) -> dict[str, dict[Value, float]]:
-    found: dict[str, dict[Value, float]] = {}
+def _least(every: Sequence[PartOutcome]) -> Least:
+    found: Least = {}
     for outcome in every:
         for name, value, bound in outcome.least:
             of_name = found.setdefault(name, {})

@@ -11,8 +11,8 @@ from solver.layouts import Layout
 from solver.partition.outcome import Infeasible
 from solver.partition.problem import Problem, menu_on, partition_problem
 from solver.partition.regime import Regime
+from solver.search.choice_bounds import ChoiceBounds
 from solver.search.entries import End, Head, Open, ending
-from solver.search.frontier import SHARED_FIELDS
 from solver.search.outcome import Loser, Outcome, Stage
 from solver.search.state import State
 from solver.search.steps import conclude, schedule_of
@@ -23,27 +23,20 @@ SHOWN = 16
 MOST_MISFITS = 16
 """Layouts that cannot fit among which the one that misses least is looked for."""
 
-CHOICE_FIELDS = (
-    *SHARED_FIELDS,
-    "pipeline_parallel",
-    "virtual_stages",
-    "data_parallel",
-)
-"""Fields of which it is told what each value costs."""
-
 
 def outcome(state: State) -> Outcome:
     """End a search: everything open, and the counts and bounds of the proof."""
     misfits = _close_open(state)
-    for layout in state.loose:
-        conclude(state, layout)
+    for entry in state.loose:
+        conclude(state, entry)
     if state.leader is not None:
         state.end(state.leader, End.SOLVED, state.leader.bound)
     pruned_by, infeasible, unfinished, (least, by_bound) = state.frontier.ends(state.limit)
     pruned_by[Stage.MEMORY] = infeasible
     state.proved = min(state.proved, least)
     state.by_bound = min(state.by_bound, by_bound)
-    bounds = list(state.frontier.least())
+    of_choices = ChoiceBounds()
+    state.frontier.add_to(of_choices)
     for head, lower in _close_variants(state, pruned_by):
         how = ending(lower, state.limit)
         infeasible += len(head.others) * (how is End.INFEASIBLE)
@@ -51,7 +44,8 @@ def outcome(state: State) -> Outcome:
         state.proved = min(state.proved, lower)
         if not head.shared:
             state.by_bound = min(state.by_bound, lower)
-        bounds += [item for _, layout in head.others for item in _of_fields(layout, lower)]
+        for _, layout in head.others:
+            of_choices.add(layout, lower)
     for ends in state.ends.values():
         how, stage = max(ends)
         infeasible += how is End.INFEASIBLE
@@ -60,11 +54,11 @@ def outcome(state: State) -> Outcome:
     lower = state.proved
     if state.leader is not None:
         lower = min(lower, state.leader.bound)
-        bounds += _of_fields(state.leader.layout, state.leader.bound)
+        of_choices.add(state.leader.layout, state.leader.bound)
     elif not unfinished and math.isinf(state.ceiling):
         _find_nearest(state, misfits)
     for _, loser in state.losers:
-        bounds += _of_fields(loser.layout, loser.lower_bound)
+        of_choices.add(loser.layout, loser.lower_bound)
     return Outcome(
         found=state.found,
         lower_bound=lower,
@@ -76,7 +70,7 @@ def outcome(state: State) -> Outcome:
         unfinished=unfinished,
         losers=_losing_layouts(state),
         pruned_by={stage: pruned_by[stage] for stage in Stage},
-        least=_least(bounds),
+        least=of_choices.least(),
         solved=len(state.begun),
     )
 
@@ -160,20 +154,6 @@ def _is_late(state: State) -> bool:
 
 def _has_own_costs(regime: Regime | None) -> bool:
     return regime is not None and regime.costs is not None
-
-
-def _of_fields(layout: Layout, bound: float) -> list[tuple[str, int | str | bool, float]]:
-    return [(name, getattr(layout, name), bound) for name in CHOICE_FIELDS]
-
-
-def _least(
-    bounds: list[tuple[str, int | str | bool, float]],
-) -> dict[str, dict[int | str | bool, float]]:
-    found: dict[str, dict[int | str | bool, float]] = {name: {} for name in CHOICE_FIELDS}
-    for name, value, bound in bounds:
-        if math.isfinite(bound):
-            found[name][value] = min(bound, found[name].get(value, math.inf))
-    return found
 
 
 def _together(losers: list[Loser]) -> Loser:

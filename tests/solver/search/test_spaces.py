@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from solver.layouts import Layout
+from solver.layouts.choices import ANY, Value, values_of
 from solver.partition.outcome import Infeasible, Partition
 from solver.partition.policy_menu import policy_menu
 from solver.partition.problem import partition_problem
@@ -20,6 +21,7 @@ from solver.request import PlanRequest
 from solver.schedules import make_schedule
 from solver.search import heads
 from solver.search.bound import quick_bound
+from solver.search.choice_costs import choice_costs
 from solver.search.envelope import Variant, envelope, enveloped, halves, leaders
 from solver.search.family_bounds import FamilyBounds
 from solver.search.members import Members
@@ -148,6 +150,25 @@ def test_the_search_finds_what_solving_everything_finds(seed: int) -> None:
     lowest = min(bound for _, bound in all_layouts.values())
     assert outcome.lower_bound >= lowest * (1 - 1e-9)
     assert counted < outcome.considered <= counted + outcome.solved
+    assert_no_choice_costs_less(outcome, all_layouts)
+
+
+def assert_no_choice_costs_less(
+    outcome: Outcome, all_layouts: dict[Layout, tuple[float, float]]
+) -> None:
+    """Every value that a fitting layout has is told, with a bound that no such layout is below."""
+    best: dict[tuple[str, Value | None], float] = {}
+    for layout, (time, _) in all_layouts.items():
+        for key in values_of(layout) if math.isfinite(time) else ():
+            best[key] = min(time, best.get(key, math.inf))
+    for (name, value), time in best.items():
+        assert outcome.least[name][value] <= time * (1 + 1e-9)
+    assert outcome.found is not None
+    seconds = outcome.found.partition.makespan
+    for choice in choice_costs(outcome, outcome.found.layout, seconds):
+        least = min(best.get((choice.field, value), math.inf) for value in (choice.value, ANY))
+        assert choice.lower_bound_seconds <= least * (1 + 1e-9)
+        assert choice.iteration_seconds is None or choice.iteration_seconds >= least * (1 - 1e-9)
 
 
 @pytest.mark.slow

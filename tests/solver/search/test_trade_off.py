@@ -33,7 +33,9 @@ def test_each_value_of_an_open_field_has_its_price() -> None:
     found = answered()
     assert found.layout is not None
     by_field = {choice.field for choice in found.choices}
-    assert {"tensor_parallel", "pipeline_parallel"} <= by_field
+    assert {"tensor_parallel", "pipeline_parallel", "sharding_group"} <= by_field
+    assert not by_field & set(found.fixed_fields)
+    assert {"zero_stage", "schedule", "rank_order"} <= set(found.fixed_fields)
     for choice in found.choices:
         assert choice.slower_at_least >= 0
         assert choice.chosen == (getattr(found.layout, choice.field) == choice.value)
