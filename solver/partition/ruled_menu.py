@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -104,3 +104,20 @@ class RuledMenu(Menu):
                 working=max(p.recompute_bytes + blocks[p.kind].working_bytes for p in parts),
             )
         return self._of_counts[counts]
+
+
+class AheadMenu(RuledMenu):
+    """A rule under which every stage recomputes ahead of the gradient."""
+
+    def ahead(self) -> Menu:
+        """This one."""
+        return self
+
+    def cheapest(self, counts: tuple[int, ...], states: float, in_flight: int) -> Mix | None:
+        """The rule's mix, told to run ahead, or None if it does not fit."""
+        mix = super().cheapest(counts, states, in_flight)
+        if mix is None or not mix.seconds:
+            return mix
+        timed = replace(mix, ahead=True)
+        self._by_mix[timed] = self._by_mix[mix]
+        return timed

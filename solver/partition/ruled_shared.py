@@ -19,7 +19,7 @@ from solver.costs.pipeline import PipelineCosts
 from solver.partition.candidates import Bools, Cut
 from solver.partition.footprints import Footprints, given_footprints
 from solver.partition.free_menu import FreeMenu
-from solver.partition.menu import Index, Menu, Mix
+from solver.partition.menu import Index, Menu, Mix, Part
 from solver.partition.regime import Split
 from solver.partition.shared import Plan, SharedProblem
 from solver.partition.split_rows import SplitRows
@@ -126,15 +126,12 @@ class RuledSharedProblem(SharedProblem):
 
     def _device_bytes(self, runs: list[int], mixes: tuple[Mix, ...], device: int) -> float:
         """Bytes of a device at its fullest moment."""
-        stages, blocks = self._schedule.stages_of(device), self._costs.blocks
+        stages = self._schedule.stages_of(device)
         parts = {stage: self._rule.parts(mixes[stage]) for stage in stages}
         kept = np.array([sum(part.kept_bytes for part in parts[stage]) for stage in stages])
-        buffers = {
-            stage: max(p.recompute_bytes + blocks[p.kind].working_bytes for p in parts[stage])
-            for stage in stages
-        }
+        buffers = {stage: self._buffer(mixes[stage], parts[stage]) for stage in stages}
         here = [runs[stage] for stage in stages]
-        waits = self._signatures.counts[here] @ [block.weight_held_bytes for block in blocks]
+        waits = self._signatures.counts[here] @ [b.weight_held_bytes for b in self._costs.blocks]
         held = max(
             float(np.array(moment.alive) @ kept + np.array(moment.waiting) @ waits)
             + (0.0 if moment.acting is None else buffers[moment.acting])
@@ -152,6 +149,12 @@ class RuledSharedProblem(SharedProblem):
 
     def _way(self, mix: Mix) -> tuple[float, float]:
         """Kept bytes of a micro-batch, and the largest buffer."""
-        parts, blocks = self._rule.parts(mix), self._costs.blocks
-        buffers = [part.recompute_bytes + blocks[part.kind].working_bytes for part in parts]
-        return sum(part.kept_bytes for part in parts), max(buffers)
+        parts = self._rule.parts(mix)
+        return sum(part.kept_bytes for part in parts), self._buffer(mix, parts)
+
+    def _buffer(self, mix: Mix, parts: tuple[Part, ...]) -> float:
+        """What a stage rebuilds into: its largest block's, or ahead of the gradient all blocks'."""
+        working = [self._costs.blocks[part.kind].working_bytes for part in parts]
+        if mix.ahead:
+            return max(working) + sum(p.count * p.choice.recompute_bytes for p in parts)
+        return max(p.recompute_bytes + more for p, more in zip(parts, working, strict=True))

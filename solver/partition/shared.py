@@ -190,6 +190,7 @@ class SharedProblem:
             rows=len(self._rows),
             rounds=self._rounds,
             engine=self._engine,
+            ahead=tuple(mix.ahead for mix in plan[1]) if any(m.ahead for m in plan[1]) else (),
         )
 
     def first_makespan(self) -> float | None:
@@ -502,16 +503,19 @@ class SharedProblem:
     def _stage_times(self, plans: list[Plan]) -> StageTimes:
         """Times of complete plans, shape (plans, stages)."""
         chosen = np.array([[self._signatures.of_run[cut] for cut in cuts] for cuts, _ in plans])
-        recompute = np.array([[mix.seconds for mix in mixes] for _, mixes in plans])
+        seconds = np.array([[mix.seconds for mix in mixes] for _, mixes in plans])
+        charged = np.array([[mix.charged for mix in mixes] for _, mixes in plans])
+        ahead = np.array([[mix.ahead for mix in mixes] for _, mixes in plans])
         totals = self._totals
         return StageTimes(
             forward=totals.forward[chosen],
-            backward=totals.backward[chosen] + recompute,
+            backward=totals.backward[chosen] + np.where(ahead, charged, seconds),
             send=self._costs.send_seconds,
             before_first=totals.before_first[chosen],
             after_last=totals.after_last[chosen],
             step=totals.step[chosen],
             weight=totals.weight[chosen],
+            recompute=np.where(ahead, seconds - charged, 0.0) if ahead.any() else None,
         )
 
     # -- what is missing --------------------------------------------------------------------

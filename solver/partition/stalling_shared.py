@@ -31,7 +31,7 @@ from solver.partition.stalling_device import StallingDevice
 from solver.partition.stalling_program import StallingModel, TimedFrontiers
 from solver.partition.timed_menu import TimedMenu
 from solver.recompute.frontier import Frontier
-from solver.schedules import Schedule, StageTimes, schedule_graph, simulate
+from solver.schedules import Schedule, schedule_graph, simulate
 from solver.schedules.ahead import Ahead
 
 SHARE = 0.5
@@ -69,26 +69,6 @@ class StallingProblem(SharedProblem):
         super().__init__(costs, on_demand, schedule, admits, split)
 
     # -- plans ------------------------------------------------------------------------------
-
-    def _stage_times(self, plans: list[Plan]) -> StageTimes:
-        chosen = np.array([[self._signatures.of_run[cut] for cut in cuts] for cuts, _ in plans])
-        ahead = np.array([[mix.ahead for mix in mixes] for _, mixes in plans])
-        seconds = np.array([[mix.seconds for mix in mixes] for _, mixes in plans])
-        charged = np.array([[mix.charged for mix in mixes] for _, mixes in plans])
-        totals = self._totals
-        return StageTimes(
-            forward=totals.forward[chosen],
-            backward=totals.backward[chosen] + np.where(ahead, charged, seconds),
-            send=self._costs.send_seconds,
-            before_first=totals.before_first[chosen],
-            after_last=totals.after_last[chosen],
-            step=totals.step[chosen],
-            recompute=np.where(ahead, seconds - charged, 0.0),
-        )
-
-    def _partition(self, makespan: float, plan: Plan, lower: float) -> Partition:
-        found = super()._partition(makespan, plan, lower)
-        return replace(found, ahead=tuple(mix.ahead for mix in plan[1]))
 
     def _with_mixes(self, cuts: tuple[Cut, ...]) -> Plan | None:
         """The cheapest mixes on demand, ahead where there is room for what they rebuild."""

@@ -23,6 +23,7 @@ from solver.request import (
     PlanRequest,
     Policy,
 )
+from solver.targets.layers import layer_count
 from solver.targets.registry import target_named
 from solver.targets.target import Target
 from solver.workload.architecture import Architecture
@@ -50,11 +51,13 @@ def question(request: PlanRequest, *, to_plan: bool = False, beyond_devices: int
         target = target_named(request.target.framework)
         asked = _for_target(request, target, to_plan, beyond_devices)
         if request.recompute.overlap is None and request.recompute.policy is Policy.OPTIMAL:
-            asked = replace(asked, notes=[*asked.notes, _on_demand(target)])
+            stalls = asked.request.recompute.overlap is Overlap.STALLS
+            note = _ahead(target) if stalls else _on_demand(target)
+            asked = replace(asked, notes=[*asked.notes, note])
     if asked.families or asked.layouts:
         check_policy(asked)
         check_offload(asked.request)  # flags may have filled in a policy
-    if request.recompute.overlap in (None, Overlap.OFF):
+    if request.recompute.overlap in (None, Overlap.OFF) or request.target is not None:
         return asked
     return replace(asked, notes=[*asked.notes, _HIDES])
 
@@ -65,6 +68,13 @@ _HIDES = (
     "without. Stages that share devices use windows of a block's own backward only, and so do "
     "schedules that make gradients of weights apart, which have no recompute in stalls either."
 )
+
+
+def _ahead(target: Target) -> str:
+    """That a plan for a framework may hide recompute."""
+    return (
+        f"recompute.overlap is stalls: {target.title} {target.places_recompute}; {target.stalls}."
+    )
 
 
 def _on_demand(target: Target) -> str:
@@ -86,7 +96,8 @@ def _for_target(
             field="solver.granularity",
             hint="Leave it out, or leave out target.",
         )
-    if request.recompute.overlap not in (None, Overlap.OFF):
+    stalls = request.recompute.overlap is Overlap.STALLS and target.stalls
+    if request.recompute.overlap not in (None, Overlap.OFF) and not stalls:
         raise BadRequest(
             f"{target.title} {target.places_recompute}.",
             field="recompute.overlap",
@@ -111,12 +122,36 @@ def _for_target(
             field=f"layout.{refusal.field}",
             hint=f"Nearest legal value: {refusal.nearest}.",
         )
+    hiding = _hiding_as_it_can(asked, target, legal)
     if not to_plan:
         return replace(asked, layouts=legal, target=target)
     legal += further_layouts(filled, target, asked, lambda one: _usual_layouts(one)[1])
     legal = tuple(layout for layout in legal if layout.devices > beyond_devices)
     counts = [asked.costs(layout).micro_batches for layout in legal]
-    return replace(asked, layouts=(), families=listed(legal, counts), target=target)
+    return replace(hiding, layouts=(), families=listed(legal, counts), target=target)
+
+
+def _hiding_as_it_can(asked: Question, target: Target, layouts: tuple[Layout, ...]) -> Question:
+    """Where a request leaves it open, recompute may hide wherever its framework can hide any.
+
+    Raises:
+        BadRequest: It asks for stalls, and the framework recomputes in none under these layouts.
+    """
+    recompute = asked.request.recompute
+    ahead = False
+    if target.stalls:
+        layers = layer_count(asked.costs(layouts[0]))
+        ahead = any(target.recomputes_ahead(layout, layers) for layout in layouts)
+    if recompute.overlap is Overlap.STALLS and not ahead:
+        raise BadRequest(
+            f"{target.title} {target.places_recompute}.",
+            field="recompute.overlap",
+            hint="Leave it out, or let layout.virtual_stages leave one layer to each chunk.",
+        )
+    if recompute.overlap is not None or not ahead or recompute.policy is not Policy.OPTIMAL:
+        return asked
+    stalls = recompute.model_copy(update={"overlap": Overlap.STALLS})
+    return replace(asked, request=asked.request.model_copy(update={"recompute": stalls}))
 
 
 def _usual_layouts(request: PlanRequest) -> tuple[Question, tuple[Layout, ...]]:

@@ -23,7 +23,10 @@ def regimes_of(asked: Question) -> Regimes:
     target = asked.target
     if target is None:
         return free_regimes(asked.request.recompute)
-    return lambda layout, costs: target.regimes(costs, layout)
+    stalls = asked.request.recompute.overlap is Overlap.STALLS
+    return lambda layout, costs: [
+        regime for regime in target.regimes(costs, layout) if stalls or not regime.ahead
+    ]
 
 
 def free_regimes(recompute: Recompute) -> Regimes:

@@ -193,4 +193,6 @@ def schedule_of(layout: Layout, costs: PipelineCosts, regime: Regime) -> Schedul
         layout.virtual_stages,
         layout.interleaving_group,
     )
-    return recomputing_ahead(schedule) if regime.ahead and regime.splits is None else schedule
+    alone = schedule.virtual_stages == 1
+    given = regime.splits is not None and alone  # given splits are decided on demand
+    return recomputing_ahead(schedule) if regime.ahead and not given else schedule

@@ -56,6 +56,8 @@ class Target(ABC):
     """Whether experts' tokens can be exchanged beside another micro-batch's products."""
     places_recompute: ClassVar[str] = "recomputes on demand; it places nothing in windows or stalls"
     """Where it recomputes, in words. None runs what is planned for windows and stalls here."""
+    stalls: ClassVar[str] = ""
+    """Where it recomputes ahead of the gradient, in words; empty: nowhere."""
     rank_orders: ClassVar[tuple[str, ...]] = ("tp-cp-ep-dp-pp",)
     """Orders in which it can number ranks, the usual one first."""
     context_methods: ClassVar[tuple[str, ...]] = ("ring",)
@@ -119,6 +121,11 @@ class Target(ABC):
                 self.context_methods[0],
             )
         return None
+
+    def recomputes_ahead(self, layout: Layout, layers: int) -> bool:
+        """Whether it can recompute ahead of the gradient under a layout of so many layers."""
+        del layout, layers
+        return False
 
     @abstractmethod
     def regimes(self, costs: PipelineCosts, layout: Layout) -> list[Regime]:

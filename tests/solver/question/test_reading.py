@@ -8,8 +8,8 @@ import pytest
 
 from solver.errors import BadRequest
 from solver.layouts import Layout
-from solver.question import question
-from solver.request import PlanRequest, RankOrder, Target
+from solver.question import Question, question
+from solver.request import Overlap, PlanRequest, RankOrder, Target
 from tests.solver.requests import HAND
 
 NAMED: dict[str, Any] = {
@@ -81,7 +81,7 @@ def test_a_network_that_could_not_be_read_is_said() -> None:
 
 @pytest.mark.parametrize(
     ("framework", "said"),
-    [("megatron-lm", "recomputes on demand"), ("mindspeed", "--recompute-in-bubble")],
+    [("megatron-lm", "recomputes on demand"), ("mindspeed", "--recompute-in-advance")],
 )
 def test_a_framework_recomputes_where_it_can_and_the_answer_says_so(
     framework: str, said: str
@@ -93,6 +93,27 @@ def test_a_framework_recomputes_where_it_can_and_the_answer_says_so(
     with pytest.raises(BadRequest, match=said) as error:
         question(asked(NAMED, target=target, recompute={"overlap": "stalls"}))
     assert error.value.field == "recompute.overlap"
+
+
+def test_mindspeed_recomputes_in_advance_where_every_chunk_holds_one_layer() -> None:
+    """What a request leaves open is then `stalls`; `off` leaves them out, anything else is refused."""
+
+    def read(layout: dict[str, int], **recompute: str) -> Question:
+        document = asked(NAMED, layout=layout, recompute=recompute)
+        target = Target(framework="mindspeed")
+        return question(document.model_copy(update={"target": target}), to_plan=True)
+
+    layers = {"tensor_parallel": 1, "pipeline_parallel": 4, "virtual_stages": 8}
+    found = read(layers)
+    assert found.request.recompute.overlap is Overlap.STALLS
+    assert any(note.startswith("recompute.overlap is stalls") for note in found.notes)
+    assert read(layers, overlap="stalls").request.recompute.overlap is Overlap.STALLS
+    assert read(layers, overlap="off").request.recompute.overlap is Overlap.OFF
+    assert read({**layers, "virtual_stages": 4}).request.recompute.overlap is None
+    with pytest.raises(BadRequest, match="one layer"):
+        read({**layers, "virtual_stages": 4}, overlap="stalls")
+    with pytest.raises(BadRequest, match="recompute-in-advance"):
+        read(layers, overlap="all")
 
 
 @pytest.mark.parametrize("recompute", [{"overlap": "off"}, {"policy": "full"}])

@@ -64,13 +64,15 @@ def interleaved() -> Plan:
 
 
 @cache
-def interleaved_for(framework: str, memory_bytes: float = 40.0) -> Plan:
-    """Seven measured layers and the model's ends on two devices with two chunks each."""
+def interleaved_for(
+    framework: str, memory_bytes: float = 40.0, layers: int = 7, overlap: str | None = None
+) -> Plan:
+    """Measured layers and the model's ends on two devices with two chunks each."""
     op = {"name": "t", "inputs": ["x"], "forward_seconds": 1.0, "backward_seconds": 2.0}
     op |= {"output_bytes": 4.0, "backward_reads": ["x", "t"]}
     block = {"state_bytes": 1.0, "input_bytes": 1.0, "ops": [op]}
     end = block | {"ops": [op | {"output_bytes": 0.0, "forward_seconds": 0.1}]}
-    sequence = [["embedding", 1], ["layer", 7], ["head", 1]]
+    sequence = [["embedding", 1], ["layer", layers], ["head", 1]]
     found = plan(
         PlanRequest.model_validate(
             {
@@ -84,6 +86,7 @@ def interleaved_for(framework: str, memory_bytes: float = 40.0) -> Plan:
                 "training": {"global_batch_size": 4},
                 "layout": {"pipeline_parallel": 2, "virtual_stages": 2, "micro_batch_size": 1},
                 "target": {"framework": framework},
+                "recompute": {"overlap": overlap},
             }
         )
     )
