@@ -488,8 +488,8 @@ class Recompute(Strict):
         default=None,
         description="Where recomputation may hide: in `communication` of the backward, in `stalls` "
         "of the pipeline, `all` of them, or `off`. Absent: what the target runs, `stalls` for "
-        "mindspeed with one layer in each chunk, else `off`; `off` without a target too. Stalls are those of `1f1b`, with any chunks, of "
-        "`gpipe` and of `chimera`.",
+        "mindspeed with one layer in each chunk, else `off`; `off` without a target too. Stalls "
+        "are those of `1f1b`, with any chunks, of `gpipe` and of `chimera`.",
     )
     offload: Offload = Field(
         default=Offload.OFF,

@@ -96,7 +96,7 @@ def test_a_framework_recomputes_where_it_can_and_the_answer_says_so(
 
 
 def test_mindspeed_recomputes_in_advance_where_every_chunk_holds_one_layer() -> None:
-    """What a request leaves open is then `stalls`; `off` leaves them out, anything else is refused."""
+    """Left open it is then `stalls`; `off` leaves them out, and anything else is refused."""
 
     def read(layout: dict[str, int], **recompute: str) -> Question:
         document = asked(NAMED, layout=layout, recompute=recompute)
