@@ -133,6 +133,15 @@ class StageDevice(Strict):
     )
 
 
+class SwitchLevel(Strict):
+    """One level of switches: leafs, to which nodes are plugged, spines above them, and so on."""
+
+    nodes: Count = Field(description="Nodes below one switch of this level.")
+    oversubscription: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] = Field(
+        description="Rate of a switch's links downwards over that of its links upwards."
+    )
+
+
 class Pool(Strict):
     """Nodes of one device among several kinds, joined by the same network."""
 
@@ -150,14 +159,12 @@ class Pool(Strict):
     inter_node_bytes_per_second: (
         Annotated[float, Field(ge=1, le=1e15, allow_inf_nan=False)] | None
     ) = Field(default=None, description="Per device, one direction; overrides `fabric`.")
-
-
-class SwitchLevel(Strict):
-    """One level of switches: leafs, to which nodes are plugged, spines above them, and so on."""
-
-    nodes: Count = Field(description="Nodes below one switch of this level.")
-    oversubscription: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] = Field(
-        description="Rate of a switch's links downwards over that of its links upwards."
+    switches: list[SwitchLevel] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=4,
+        description="Its switches with oversubscribed links upwards, as `cluster.switches`. What "
+        "goes to another pool leaves through all of them, one that is above the whole pool too.",
     )
 
 

@@ -44,7 +44,8 @@ class Cluster:
     join, a multiple of the node where they reach beyond it (72 for NVL72). ``notes``: what was
     assumed of an imported topology. ``pools``: where devices differ, each kind as a cluster of its
     own; the other fields then say what holds in all of them. ``switches``: levels of switches whose
-    uplinks carry less than what is below them sends, from the leafs up. ``host``: a device's share
+    uplinks carry less than what is below them sends, from the leafs up; of a pool also those that
+    only what goes to another pool passes. ``host``: a device's share
     of its host.
     """
 
@@ -71,9 +72,13 @@ class Cluster:
         return tuple(level.devices for level in self.switches)
 
 
-def cluster_from_request(asked: request.Cluster, *, pools: bool = False) -> Cluster:
+def cluster_from_request(
+    asked: request.Cluster, *, pools: bool = False, goes_on: bool = False
+) -> Cluster:
     """The cluster that a request describes by device and node count, by its topology, or where
     ``pools`` are taken by pools of different devices.
+
+    ``goes_on``: there are devices beyond it, which are reached through all of its switches.
 
     Raises:
         BadRequest: ``device``, ``nodes`` or ``devices_per_node`` is missing, the topology cannot be
@@ -103,7 +108,7 @@ def cluster_from_request(asked: request.Cluster, *, pools: bool = False) -> Clus
         domain_size=domain,
         fabric_basis=basis,
         notes=notes,
-        switches=_switches(asked.switches or [], nodes, per_node, domain),
+        switches=_switches(asked.switches or [], nodes, per_node, domain, goes_on),
         host=host_share(asked, unit),
     )
 
@@ -113,7 +118,7 @@ def _of_pools(asked: list[request.Pool]) -> Cluster:
     found = []
     for number, pool in enumerate(asked):
         try:
-            found.append(cluster_from_request(request.Cluster(**pool.model_dump())))
+            found.append(_pool(pool))
         except BadRequest as error:
             field = (error.field or "").replace("cluster.", f"cluster.pools[{number}].", 1)
             raise type(error)(error.detail, field=field, hint=error.hint) from error
@@ -126,7 +131,12 @@ def _of_pools(asked: list[request.Pool]) -> Cluster:
         inter_node_bytes_per_second=min(pool.inter_node_bytes_per_second for pool in found),
         domain_size=min(pool.domain_size for pool in found),
         pools=tuple(found),
+        switches=(),
     )
+
+
+def _pool(asked: request.Pool) -> Cluster:
+    return cluster_from_request(request.Cluster(**asked.model_dump()), goes_on=True)
 
 
 def memory_capacity(asked: request.Cluster) -> float:
@@ -188,9 +198,14 @@ def _domain(unit: Device, nodes: int, devices_per_node: int) -> int:
 
 
 def _switches(
-    asked: Sequence[request.SwitchLevel], nodes: int, devices_per_node: int, domain: int
+    asked: Sequence[request.SwitchLevel],
+    nodes: int,
+    devices_per_node: int,
+    domain: int,
+    goes_on: bool,
 ) -> tuple[SwitchLevel, ...]:
-    """Those levels that slow somebody down: with several switches, and less rate above than below.
+    """Those levels that slow somebody down: with several switches, or where the cluster ``goes_on``
+    beyond it, and less rate above than below.
 
     Raises:
         BadRequest: A switch has fewer nodes below it than one of the level before, or than an
@@ -214,6 +229,6 @@ def _switches(
                 hint=f"Give {-(-domain // devices_per_node)} or more.",
             )
         share, below = share / level.oversubscription, level.nodes
-        if level.nodes < nodes and share < 1.0:
+        if (goes_on or level.nodes < nodes) and share < 1.0:
             found.append(SwitchLevel(level.nodes * devices_per_node, share))
     return tuple(found)

@@ -48,6 +48,7 @@ def pipeline_costs(
     granularity: Granularity = "layer",
     efficiencies: Efficiencies | None = None,
     implementation: Implementation | None = None,
+    stages: int | None = None,
 ) -> PipelineCosts:
     """Seconds and bytes of every block under ``layout``, on one device and per micro-batch.
 
@@ -61,6 +62,7 @@ def pipeline_costs(
         efficiencies: Other ones than ship for this device.
         implementation: The framework's settings that memory depends on; those of
             ``training.software`` if absent.
+        stages: Devices of a pipeline that stand on this cluster, where the others stand elsewhere.
     """
     side_by_side = exchange_overlaps(training, layout)
     if implementation is None:
@@ -71,7 +73,7 @@ def pipeline_costs(
     software = implementation.software or software_of(training, layout)
     found = efficiencies(software) if efficiencies else calibration(cluster.device.name, software)
     machine = machine_of(cluster, training, found)
-    shard = sharding(training, layout, cluster.domain_size, cluster.devices_per_switch)
+    shard = sharding(training, layout, cluster.domain_size, cluster.devices_per_switch, stages)
     generation = found.software
     boundary = 2.0 * shard.row_tokens * architecture.hidden_size
     send_seconds = _send_seconds(boundary, shard, machine, layout)

@@ -23,6 +23,7 @@ class Sharding:
     data-parallel ranks, each expert split over the ``expert_tensor`` group. ``state_copies``: into
     how many groups the replicas are divided, each of which holds all states, sharded.
     ``send_shares``: what a pipeline has of the uplinks of switches, as ``Group.shares``.
+    ``sends_within``: some sends stay inside a node although others cross.
     """
 
     micro_batch: int
@@ -41,6 +42,7 @@ class Sharding:
     state_copies: int = 1
     send_shares: tuple[float, ...] = ()
     context_method: str = "ring"
+    sends_within: bool = False
 
     @property
     def of_passes(self) -> Sharding:
@@ -54,6 +56,7 @@ class Sharding:
             send_crosses_nodes=False,
             state_copies=1,
             send_shares=(),
+            sends_within=False,
         )
 
     @property
@@ -69,8 +72,9 @@ class Sharding:
         return Group(2, 2)
 
     def send(self, size_bytes: float, links: Links) -> float:
-        """Seconds to pass ``size_bytes`` to the neighbouring stage."""
-        return send(size_bytes, self.send_crosses_nodes, links, self.send_shares)
+        """Seconds to pass ``size_bytes`` to the neighbouring stage, wherever that takes longest."""
+        seconds = send(size_bytes, self.send_crosses_nodes, links, self.send_shares)
+        return max(seconds, send(size_bytes, False, links)) if self.sends_within else seconds
 
     def shards(self, group: Group) -> Group:
         """Of a group of replicas, the neighbours over which states are sharded.
@@ -94,12 +98,21 @@ class Sharding:
 
 
 def sharding(
-    training: Training, layout: Layout, node: int, switches: tuple[int, ...] = ()
+    training: Training,
+    layout: Layout,
+    node: int,
+    switches: tuple[int, ...] = (),
+    stages: int | None = None,
 ) -> Sharding:
     """The slices of ``layout`` where ``node`` consecutive devices share a node (NVLink domain).
 
     ``switches``: consecutive devices below one switch of each level with oversubscribed uplinks.
+    ``stages``: devices of a pipeline that stand here, where the others stand elsewhere; what goes
+    there passes all switches.
     """
+    here = layout.pipeline_parallel if stages is None else stages
+    leaves = here < layout.pipeline_parallel
+    crosses = _pipeline_crosses(layout, node, here)
     sequence = training.sequence_length or 1
     tensor, context = layout.tensor_parallel, layout.context_parallel
     data, expert = layout.data_parallel, layout.expert_parallel
@@ -115,52 +128,56 @@ def sharding(
         context=Group.placed(context, tensor, node, switches),
         expert=Group.placed(expert, shards, node, switches),
         expert_tensor=Group.placed(shards, 1, node, switches),
-        data=_replicas(layout, node, switches),
+        data=_replicas(layout, node, switches, here),
         expert_data=Group.placed(
             max(1, tensor * data * context // (shards * expert)),
-            shards * expert * (layout.pipeline_parallel if layout.pipeline_inside else 1),
+            shards * expert * (here if layout.pipeline_inside else 1),
             node,
             switches,
         ),
         sequence_parallel=split,
         zero_stage=layout.zero_stage,
-        send_crosses_nodes=_pipeline_crosses(layout, node),
+        send_crosses_nodes=crosses or leaves,
         state_copies=layout.state_copies,
-        send_shares=_pipeline(layout, switches),
+        send_shares=_pipeline(layout, switches, here),
         context_method=layout.context_method,
+        sends_within=leaves and here > 1 and not crosses,
     )
 
 
-def _replicas(layout: Layout, node: int, switches: tuple[int, ...]) -> Group:
+def _replicas(layout: Layout, node: int, switches: tuple[int, ...], stages: int) -> Group:
     """Data and context parallel together; where pipelines lie between, only context is dense."""
-    near = [_near_replicas(layout, devices) for devices in (node, *switches)]
+    near = [_near_replicas(layout, devices, stages) for devices in (node, *switches)]
     return Group(layout.replicas, near[0], shares_of(near[1:], layout.replicas))
 
 
-def _near_replicas(layout: Layout, devices: int) -> int:
+def _near_replicas(layout: Layout, devices: int, stages: int) -> int:
     """How many of one group of replicas are among so many consecutive devices."""
     tensor, context = layout.tensor_parallel, layout.context_parallel
     if not layout.pipeline_inside:
         return Group.placed(layout.replicas, tensor, devices).per_node
     near = Group.placed(context, tensor, devices).per_node
-    stride = tensor * context * layout.pipeline_parallel
+    stride = tensor * context * stages
     far = Group.placed(layout.data_parallel, stride, devices).per_node
     return near if near < context else context * far
 
 
-def _pipeline(layout: Layout, switches: tuple[int, ...]) -> tuple[float, ...]:
+def _pipeline(layout: Layout, switches: tuple[int, ...], stages: int) -> tuple[float, ...]:
     """Of uplinks, what one pipeline has: as many devices' shares as it has stages below a switch.
 
-    Of the stages below a switch only the last one sends out of it.
+    Of the stages below a switch only the last one sends out of it. Where the pipeline goes on
+    elsewhere somebody does so out of every switch.
     """
     stride = layout.tensor_parallel * layout.context_parallel
     stride *= 1 if layout.pipeline_inside else layout.data_parallel
-    return Group.placed(layout.pipeline_parallel, stride, 1, switches).shares
+    if stages < layout.pipeline_parallel:
+        return tuple(float(min(max(1, below // stride), stages)) for below in switches)
+    return Group.placed(stages, stride, 1, switches).shares
 
 
-def _pipeline_crosses(layout: Layout, node: int) -> bool:
+def _pipeline_crosses(layout: Layout, node: int, stages: int) -> bool:
     """Whether neighbouring stages stand on different nodes, some of them at least."""
     ranks = layout.tensor_parallel * layout.context_parallel
     if layout.pipeline_inside:
-        return ranks * layout.pipeline_parallel > node
+        return ranks * stages > node
     return ranks * layout.data_parallel >= node

@@ -61,7 +61,9 @@ def of_architecture(
     def efficiencies_on(pool: Cluster) -> Efficiencies:
         return own or partial(calibration, pool.device.name)
 
-    def costs_on(pool: Cluster, layout: Layout, efficiencies: Efficiencies) -> PipelineCosts:
+    def costs_on(
+        pool: Cluster, layout: Layout, efficiencies: Efficiencies, stages: int | None = None
+    ) -> PipelineCosts:
         return pipeline_costs(
             model,
             pool,
@@ -70,6 +72,7 @@ def of_architecture(
             granularity=request.solver.granularity.value,
             efficiencies=efficiencies,
             implementation=implementation,
+            stages=stages,
         )
 
     def costs(layout: Layout, efficiencies: Efficiencies | None = None) -> PipelineCosts:
@@ -81,10 +84,8 @@ def of_architecture(
 
         return pooled_costs(
             cluster.pools,
-            training,
             layout,
-            lambda pool: costs_on(pool, layout, found(pool)),
-            lambda pool: found(pool)(software(layout)),
+            lambda pool, stages: costs_on(pool, layout, found(pool), stages),
         )
 
     of_layout: Callable[[Layout], PipelineCosts] = on_pools if cluster.pools else costs

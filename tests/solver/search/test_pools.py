@@ -23,10 +23,33 @@ POOLS = [
     {"device": "A100-SXM4-80GB", "nodes": 1, "devices_per_node": 4},
 ]
 
+SWITCHED: list[dict[str, Any]] = [
+    {"nodes": 2, "devices_per_node": 1, "switches": [{"nodes": 2, "oversubscription": 16}]},
+    {
+        "device": "A100-PCIe-80GB",
+        "nodes": 4,
+        "devices_per_node": 1,
+        "switches": [
+            {"nodes": 2, "oversubscription": 8},
+            {"nodes": 4, "oversubscription": 4},
+        ],
+    },
+]
 
-def pooled(layout: dict[str, Any], memory: float | None = None, third: bool = False) -> PlanRequest:
-    """Four layers on two or three H100 and A100 pools with as much memory as said."""
+
+def pooled(
+    layout: dict[str, Any],
+    memory: float | None = None,
+    third: bool = False,
+    switched: bool = False,
+) -> PlanRequest:
+    """Four layers on two or three H100 and A100 pools with as much memory as said.
+
+    ``switched``: nodes of one device, below leafs and a spine with few links upwards.
+    """
     pools = [pool | ({"memory_bytes": memory} if memory else {}) for pool in POOLS]
+    if switched:
+        pools = [pool | nodes for pool, nodes in zip(pools, SWITCHED, strict=True)]
     if third:
         pools.append({"device": "V100-SXM2-32GB", "nodes": 1, "devices_per_node": 2})
     return PlanRequest.model_validate(
@@ -52,10 +75,14 @@ def small(seed: int) -> PlanRequest:
     memory = chance.choice([None, 4.2e9, 4.6e9, 5.5e9])
     if seed == 0:
         return pooled(layout | {"pipeline_parallel": [3, 4]}, memory, third=True)
-    return pooled(layout, memory)
+    return pooled(layout, memory, switched=seed >= PLAIN)
 
 
-@pytest.mark.parametrize("seed", range(8))
+PLAIN = 8
+"""Seeds from here on have switches."""
+
+
+@pytest.mark.parametrize("seed", range(12))
 def test_the_search_over_pools_finds_what_solving_everything_finds(seed: int) -> None:
     asked = question(small(seed), to_plan=True)
     best, assigned = math.inf, set()
@@ -96,6 +123,41 @@ def test_every_assignment_of_stages_to_two_pools_is_considered_once() -> None:
     for h100, a100 in both:
         expected |= {((0, h100), (1, a100)), ((1, a100), (0, h100))}
     assert found == dict.fromkeys(expected, 1)
+
+
+def sends(switches: list[list[dict[str, Any]] | None], stage_pools: list[list[int]]) -> float:
+    """Seconds of a send from pool to pool, whose switches are said."""
+    request = pooled({}, switched=True)
+    assert request.cluster.pools is not None
+    pools = [
+        pool.model_dump(exclude_unset=True) | {"switches": levels}
+        for pool, levels in zip(request.cluster.pools, switches, strict=True)
+    ]
+    layout = {"tensor_parallel": 1, "data_parallel": 1, "micro_batch_size": 8}
+    layout |= {"stage_pools": stage_pools, "pipeline_parallel": sum(n for _, n in stage_pools)}
+    document = request.model_dump(mode="json", exclude_unset=True)
+    document |= {"cluster": {"pools": pools}, "layout": layout}
+    return evaluate(PlanRequest.model_validate(document)).pipeline_send_seconds
+
+
+def test_what_goes_to_another_pool_passes_the_switches_of_both() -> None:
+    above = [{"nodes": 4, "oversubscription": 16}]
+    free = sends([None, None], [[0, 1], [1, 1]])
+    # A single stage below the switch has one device's share of its links upwards, a 16th.
+    assert sends([None, above], [[0, 1], [1, 1]]) == pytest.approx(16 * free, rel=0.05)
+    assert sends([above, above], [[0, 1], [1, 1]]) == sends([above, None], [[0, 1], [1, 1]])
+    # Of three only the last sends out, so it has the shares of all.
+    assert sends([None, above], [[0, 1], [1, 3]]) == pytest.approx(16 / 3 * free, rel=0.05)
+    # What stays in the pool does not pass a switch that is above all of it.
+    assert sends([None, above], [[1, 3]]) == sends([None, None], [[1, 3]])
+
+
+def test_a_pool_says_which_of_its_switches_is_wrong() -> None:
+    levels = [{"nodes": 4, "oversubscription": 2}, {"nodes": 2, "oversubscription": 2}]
+    with pytest.raises(BadRequest) as caught:
+        sends([None, levels], [[0, 1], [1, 1]])
+    assert caught.value.field == "cluster.pools[1].switches[1].nodes"
+    assert caught.value.hint
 
 
 def test_the_faster_pool_holds_more_layers_and_the_answer_names_it() -> None:
