@@ -145,7 +145,7 @@ def test_what_goes_to_another_pool_passes_the_switches_of_both() -> None:
     free = sends([None, None], [[0, 1], [1, 1]])
     # A single stage below the switch has one device's share of its links upwards, a 16th.
     assert sends([None, above], [[0, 1], [1, 1]]) == pytest.approx(16 * free, rel=0.05)
-    assert sends([above, above], [[0, 1], [1, 1]]) == sends([above, None], [[0, 1], [1, 1]])
+    assert sends([above, above], [[0, 1], [1, 1]]) == sends([None, above], [[0, 1], [1, 1]])
     # Of three only the last sends out, so it has the shares of all.
     assert sends([None, above], [[0, 1], [1, 3]]) == pytest.approx(16 / 3 * free, rel=0.05)
     # What stays in the pool does not pass a switch that is above all of it.
