@@ -89,6 +89,20 @@ class DeviceMenu:
             return None
         return [self._mix(chunk) for chunk in parts]
 
+    def emphasised_mixes(self, counts: Index, states: float) -> list[tuple[Mix, ...]]:
+        """Quick mixes that spare all chunks alike, and each chunk before the others; all differ."""
+        quickest = self._quickest_parts(counts)
+        if self.fits(quickest, states):
+            return [tuple(self.mixes_of(quickest))]
+        room = self._costs.capacity_bytes - self._costs.reserved_bytes - states
+        held = room - self._waiting @ (counts @ self._held)
+        found: dict[tuple[Mix, ...], None] = {}
+        for chunk in (None, *range(len(self._chunks))):
+            parts = self._greedy.parts(counts, held, chunk)
+            if parts is not None and self.fits(parts, states):
+                found[tuple(self.mixes_of(parts))] = None
+        return list(found)
+
     def mixes(self, counts: Index, states: float) -> list[Mix] | None:
         """One mix per chunk, or None if the device cannot hold them.
 
@@ -102,9 +116,7 @@ class DeviceMenu:
         return self._known[key]
 
     def _search(self, counts: Index, states: float) -> list[Mix] | None:
-        quickest = [
-            [(k, self._quickest[k], n) for k, n in enumerate(row) if n] for row in counts.tolist()
-        ]
+        quickest = self._quickest_parts(counts)
         if self.fits(quickest, states):
             return [self._mix(chunk) for chunk in quickest]
         held = float((self._waiting @ (counts @ self._held)).max())
@@ -138,6 +150,12 @@ class DeviceMenu:
         """The first choice, they are by kept bytes, whose buffer stays within a limit."""
         front, block = self._frontiers[kind], self._costs.blocks[kind]
         return int((front.rebuilt + block.working_bytes <= limit).argmax())
+
+    def _quickest_parts(self, counts: Index) -> list[list[tuple[int, int, int]]]:
+        """(kind, choice, count) per chunk, nothing recomputed that need not be."""
+        return [
+            [(k, self._quickest[k], n) for k, n in enumerate(row) if n] for row in counts.tolist()
+        ]
 
     def _by_chunk(self, found: Mix) -> list[list[tuple[int, int, int]]]:
         parts: list[list[tuple[int, int, int]]] = [[] for _ in self._chunks]

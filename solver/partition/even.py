@@ -11,6 +11,8 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 
+import numpy as np
+
 from solver.costs.pipeline import PipelineCosts
 from solver.schedules import Schedule
 
@@ -67,3 +69,9 @@ def _sizes(layers: int, stages: int) -> list[int]:
     for stage in middle_first[:extra]:
         sizes[stage] += 1
     return sizes
+
+
+def level_blocks(blocks: int, stages: int) -> tuple[tuple[int, int], ...]:
+    """Every stage its share of the blocks, whatever they are."""
+    edges = np.linspace(0, blocks, stages + 1).round().astype(int).tolist()
+    return tuple(itertools.pairwise(edges))

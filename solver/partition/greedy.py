@@ -81,17 +81,21 @@ class Greedy:
         ]
         self._order = [entry[1:] for entry in sorted(order, key=lambda e: (-e[0], e[3], e[1:]))]
 
-    def parts(self, counts: Index, held: Floats) -> Parts | None:
+    def parts(self, counts: Index, held: Floats, spared: int | None = None) -> Parts | None:
         """Choices that fit, or None if the least kept do not.
 
         Args:
             counts: Blocks of every kind per chunk, shape (chunks, kinds).
             held: Bytes that are left at every moment for kept tensors and buffers.
+            spared: A chunk whose steps are taken before all others.
         """
+        order = self._order
+        if spared is not None:
+            order = sorted(order, key=lambda step: step[0] != spared)
         best = None
         buffers = self._buffers({}, counts)
         for _ in range(ROUNDS):
-            taken = self._take(counts, held - self._at_moments(buffers))
+            taken = self._take(counts, held - self._at_moments(buffers), order)
             if taken is None:
                 break
             best, buffers = taken, self._buffers(taken, counts)
@@ -123,7 +127,9 @@ class Greedy:
                 largest[chunk] = max(largest[chunk], size)
         return largest
 
-    def _take(self, counts: Index, room: Floats) -> dict[tuple[int, int, int], int] | None:
+    def _take(
+        self, counts: Index, room: Floats, order: list[tuple[int, int, int]]
+    ) -> dict[tuple[int, int, int], int] | None:
         """The steps that fit into the room of every moment, taken from the best on."""
         taken: dict[tuple[int, int, int], int] = {}
         left = room.copy()
@@ -135,7 +141,7 @@ class Greedy:
                     left -= self._alive[:, chunk] * count * float(self._frontiers[kind].kept[least])
         if (left < 0).any():
             return None
-        for chunk, kind, number in self._order:
+        for chunk, kind, number in order:
             step = self._steps[kind][1][number]
             count = taken.get((chunk, kind, step.before), 0)
             if not count:

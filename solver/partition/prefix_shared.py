@@ -11,9 +11,11 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy as np
+
 from solver.partition.candidates import Cut
 from solver.partition.footprints import Footprints, given_footprints
-from solver.partition.menu import Mix
+from solver.partition.menu import Index, Mix
 from solver.partition.prefix_menu import PrefixMenu
 from solver.partition.ruled_shared import RuledSharedProblem
 from solver.partition.shared import Plan
@@ -47,7 +49,10 @@ class PrefixSharedProblem(RuledSharedProblem):
         runs = [int(self._signatures.of_run[cut]) for cut in cuts]
         if min(runs) < 0 or not self._admitted[runs].all():
             return []
-        found = [self._of_device(runs, device) for device in range(self._schedule.devices)]
+        found = [
+            self._ways(device, np.array([runs[s] for s in self._schedule.stages_of(device)]))
+            for device in range(self._schedule.devices)
+        ]
         if math.prod(map(len, found)) > MOST_PLANS:
             self._cut_short = True
             found = [[min(ways, key=_seconds)] for ways in found]
@@ -60,52 +65,44 @@ class PrefixSharedProblem(RuledSharedProblem):
             mixes |= zip(self._schedule.stages_of(device), chosen, strict=True)
         return tuple(mixes[stage] for stage in sorted(mixes))
 
-    def _of_device(self, runs: list[int], device: int) -> list[Chosen]:
+    def _ways(self, device: int, runs: Index) -> list[Chosen]:
         """Mixes of a device's chunks that fit, those left out that others beat on every chunk."""
-        stages = self._schedule.stages_of(device)
-        ways = [self._rule.mixes(self._counts_tuple(runs[stage])) for stage in stages]
+        if not self._admitted[runs].all():
+            return []
+        ways = [self._rule.mixes(self._counts_tuple(int(run))) for run in runs]
         if math.prod(map(len, ways)) > MOST_NUMBERS:
             self._cut_short = True
-            return self._step_by_step(runs, device, ways)
+            return self._step_by_step(device, runs, ways)
         best: list[Chosen] = []
         for chosen in sorted(itertools.product(*ways), key=_seconds):
             beaten = any(
                 all(a.seconds <= b.seconds for a, b in zip(other, chosen, strict=True))
                 for other in best
             )
-            if not beaten and self._fits(runs, device, chosen):
+            if not beaten and self._fits(device, runs, chosen):
                 best.append(chosen)
         return best
 
-    def _step_by_step(
-        self, runs: list[int], device: int, ways: list[tuple[Mix, ...]]
-    ) -> list[Chosen]:
+    def _step_by_step(self, device: int, runs: Index, ways: list[tuple[Mix, ...]]) -> list[Chosen]:
         """From nothing on, one layer more on the chunk where that saves most, until all fits."""
         at = [0] * len(ways)
-        while True:
-            chosen = tuple(way[number] for way, number in zip(ways, at, strict=True))
-            if self._fits(runs, device, chosen):
-                return [chosen]
+
+        def with_one_more(chunk: int | None) -> Chosen:
+            return tuple(
+                way[number + (this == chunk)]
+                for this, (way, number) in enumerate(zip(ways, at, strict=True))
+            )
+
+        while not self._fits(device, runs, with_one_more(None)):
             more = [chunk for chunk, number in enumerate(at) if number + 1 < len(ways[chunk])]
             if not more:
                 return []
-            at[min(more, key=lambda chunk: self._with_one_more(runs, device, ways, at, chunk))] += 1
+            needed = [self._bytes_of(device, runs, with_one_more(chunk)) for chunk in more]
+            at[more[needed.index(min(needed))]] += 1
+        return [with_one_more(None)]
 
-    def _with_one_more(
-        self, runs: list[int], device: int, ways: list[tuple[Mix, ...]], at: list[int], chunk: int
-    ) -> float:
-        """A device's bytes with one layer more of a chunk run again."""
-        numbers = [number + (this == chunk) for this, number in enumerate(at)]
-        chosen = tuple(way[number] for way, number in zip(ways, numbers, strict=True))
-        return self._bytes_with(runs, device, chosen)
-
-    def _fits(self, runs: list[int], device: int, chosen: Chosen) -> bool:
-        return self._bytes_with(runs, device, chosen) <= self._costs.capacity_bytes * (1 + 1e-12)
-
-    def _bytes_with(self, runs: list[int], device: int, chosen: Chosen) -> float:
-        of_stage = dict(zip(self._schedule.stages_of(device), chosen, strict=True))
-        mixes = tuple(of_stage.get(stage, chosen[0]) for stage in range(len(runs)))
-        return self._device_bytes(runs, mixes, device)
+    def _fits(self, device: int, runs: Index, chosen: Chosen) -> bool:
+        return self._bytes_of(device, runs, chosen) <= self._costs.capacity_bytes * (1 + 1e-12)
 
     def _counts_tuple(self, run: int) -> tuple[int, ...]:
         return tuple(self._signatures.counts[run].tolist())

@@ -13,16 +13,17 @@ hull choices c, devices d and their moments (``schedules/moments.py``). ::
                acting stage are at most the capacity                             -> _add_memory
     (paths)    T >= length of every path in the pool, linear in N and x          -> add_path
 
-What it leaves out makes a plan only slower, so that T is a bound. What matters most of it can be
-asked for again: that every device holds a whole number of blocks of each kind
-(:meth:`RelaxedSplits.with_whole_devices`). Twelve layers a device and a head, say, cannot be made
-less by spreading the head.
+What it leaves out makes a plan only slower, so that T is a bound. That blocks are whole is asked
+for again in branches (``split_branches.py``): numbers of blocks with limits
+(:meth:`RelaxedSplits.limited`).
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -30,12 +31,10 @@ import numpy as np
 from ortools.math_opt.python import mathopt
 
 from solver.costs.pipeline import PipelineCosts
-from solver.errors import SolverFailed
 from solver.partition.candidates import Cut
 from solver.partition.greedy import steps
 from solver.partition.menu import Floats, Index
 from solver.partition.program import UNITS
-from solver.quiet import quiet
 from solver.recompute.frontier import Frontier
 from solver.schedules import Path, Schedule, StageTimes, Work
 from solver.schedules.moments import moments
@@ -60,16 +59,20 @@ class RelaxedSplit:
     """A solution: the bound, the times of its stages (one candidate), and its cuts made whole.
 
     ``shares``: per stage and kind, how many blocks take each choice of the kind's hull.
+    ``numbers``: blocks of every kind on every device, the first ``devices`` of them, and then on
+    every stage.
     """
 
     bound: float
     times: StageTimes
     cuts: tuple[Cut, ...]
     shares: list[dict[int, list[float]]]
+    numbers: tuple[float, ...]
+    devices: int
 
 
 class Unsolved:
-    """Time or nodes ran out before a relaxation had a solution: nothing is known of it."""
+    """Time ran out before a relaxation had a solution, or its solver failed: nothing is known."""
 
 
 class RelaxedSplits:
@@ -112,8 +115,9 @@ class RelaxedSplits:
         self._add_choices()
         self._add_memory()
         self._devices = self._device_counts()
+        stages = [count for counts in self._count for count in counts.values()]
+        self._numbers = [*self._devices, *stages]
         self._linear: mathopt.IncrementalSolver | None = None
-        self._whole = False
 
     # -- statement --------------------------------------------------------------------------
 
@@ -333,40 +337,31 @@ class RelaxedSplits:
             self._fix(self._only)
         self._set_buffers(self._least_buffers())
 
+    @contextmanager
+    def limited(self, limits: Mapping[int, tuple[float, float]]) -> Iterator[None]:
+        """Meanwhile some of the ``numbers`` of blocks stay within these limits."""
+        before = {}
+        for place, (low, high) in limits.items():
+            number = self._numbers[place]
+            before[place] = number.lower_bound, number.upper_bound
+            number.lower_bound, number.upper_bound = low, high
+        yield
+        for place, (low, high) in before.items():
+            number = self._numbers[place]
+            number.lower_bound, number.upper_bound = low, high
+
     # -- solutions --------------------------------------------------------------------------
 
-    def with_whole_devices(self) -> None:
-        """From now on every device holds a whole number of blocks of each kind."""
-        self._whole = True
-        for count in self._devices:
-            count.integer = True
-
-    def solve(
-        self, relative_gap: float, most_nodes: int, seconds: float
-    ) -> RelaxedSplit | Unsolved | None:
-        """The optimum, or a solution within a gap of it; None if the relaxation fits no memory.
-
-        Raises:
-            SolverFailed: If the solver gives no solution, and not for want of time or nodes.
-        """
-        limit = timedelta(seconds=max(seconds, 0.1))
+    def solve(self, seconds: float) -> RelaxedSplit | Unsolved | None:
+        """The optimum; None if the relaxation fits no memory."""
+        parameters = mathopt.SolveParameters(time_limit=timedelta(seconds=max(seconds, 0.1)))
         try:
-            if self._whole:
-                parameters = mathopt.SolveParameters(
-                    relative_gap_tolerance=relative_gap,
-                    node_limit=most_nodes,
-                    time_limit=limit,
-                    random_seed=0,
-                )
-                with quiet():
-                    result = mathopt.solve(self._model, mathopt.SolverType.HIGHS, params=parameters)
-            else:
-                if self._linear is None:
-                    solver = mathopt.SolverType.GLOP
-                    self._linear = mathopt.IncrementalSolver(self._model, solver)
-                result = self._linear.solve(params=mathopt.SolveParameters(time_limit=limit))
-        except Exception as failure:  # MathOpt wraps every solver error in odd types
-            raise SolverFailed(f"The relaxation of splits could not be solved: {failure}") from None
+            if self._linear is None:
+                self._linear = mathopt.IncrementalSolver(self._model, mathopt.SolverType.GLOP)
+            result = self._linear.solve(params=parameters)
+        except Exception:
+            self._linear = None
+            return Unsolved()
         return self._solution(result)
 
     def _solution(self, result: mathopt.SolveResult) -> RelaxedSplit | Unsolved | None:
@@ -376,10 +371,8 @@ class RelaxedSplits:
             mathopt.TerminationReason.INFEASIBLE_OR_UNBOUNDED,
         ):
             return None
-        if reason is mathopt.TerminationReason.NO_SOLUTION_FOUND:
+        if reason is not mathopt.TerminationReason.OPTIMAL:
             return Unsolved()
-        if not result.has_primal_feasible_solution():
-            raise SolverFailed(f"The relaxation of splits ended with {reason.value}.")
         values = result.variable_values()
         bound = float(bounds.dual_bound) * self._unit * (1 - ROUNDING)
 
@@ -405,7 +398,8 @@ class RelaxedSplits:
             for kinds in self._mixed
         ]
         cuts = self._cuts([values[edge] for edge in self._edges])
-        return RelaxedSplit(bound, times, cuts, shares)
+        numbers = tuple(values[number] for number in self._numbers)
+        return RelaxedSplit(bound, times, cuts, shares, numbers, len(self._devices))
 
     def _cuts(self, edges: list[float]) -> tuple[Cut, ...]:
         """The nearest whole cuts that leave every stage a block."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from solver.costs.pipeline import PipelineCosts
 from solver.partition.candidates import Bools, Cut
-from solver.partition.footprints import Footprints, given_footprints
+from solver.partition.footprints import Footprints, Moments, given_footprints
 from solver.partition.free_menu import FreeMenu
 from solver.partition.menu import Index, Menu, Mix, Part
 from solver.partition.regime import Split
@@ -26,7 +26,6 @@ from solver.partition.split_rows import SplitRows
 from solver.recompute.frontier import Frontier, frontier_of
 from solver.recompute.policies import least_memory
 from solver.schedules import Schedule
-from solver.schedules.moments import moments
 
 MOST_SPLITS = 4_000
 """Splits up to which all are tried."""
@@ -82,9 +81,13 @@ class RuledSharedProblem(SharedProblem):
         """Few splits are all simulated; a rule's blocks choose nothing that could be bounded."""
         return False
 
-    def _promising(self, plans: list[tuple[Cut, ...]]) -> list[tuple[Cut, ...]]:
-        """All: a rule's recompute has no bound of its own."""
-        return plans
+    def _ways(self, device: int, runs: Index) -> list[tuple[Mix, ...]]:
+        """The rule's mixes, if the device can hold them."""
+        if not self._admitted[runs].all():
+            return []
+        mixes = tuple(self._mix(int(run)) for run in runs)
+        fits = self._bytes_of(device, runs, mixes) <= self._costs.capacity_bytes * (1 + 1e-12)
+        return [mixes] if fits else []
 
     def _improve(self, deadline: float) -> None:
         """All splits where they are few, else from the first ones on."""
@@ -125,20 +128,18 @@ class RuledSharedProblem(SharedProblem):
         return found
 
     def _device_bytes(self, runs: list[int], mixes: tuple[Mix, ...], device: int) -> float:
-        """Bytes of a device at its fullest moment."""
+        """Bytes of a device at its fullest moment, of all stages' runs and mixes."""
         stages = self._schedule.stages_of(device)
-        parts = {stage: self._rule.parts(mixes[stage]) for stage in stages}
-        kept = np.array([sum(part.kept_bytes for part in parts[stage]) for stage in stages])
-        buffers = {stage: self._buffer(mixes[stage], parts[stage]) for stage in stages}
-        here = [runs[stage] for stage in stages]
-        waits = self._signatures.counts[here] @ [b.weight_held_bytes for b in self._costs.blocks]
-        held = max(
-            float(np.array(moment.alive) @ kept + np.array(moment.waiting) @ waits)
-            + (0.0 if moment.acting is None else buffers[moment.acting])
-            for moment in moments(self._schedule, device)
-        )
-        states = float(self._totals.states[here].sum())
-        return states + held + self._costs.reserved_bytes
+        here = np.array([runs[stage] for stage in stages])
+        return self._bytes_of(device, here, tuple(mixes[stage] for stage in stages))
+
+    def _bytes_of(self, device: int, runs: Index, mixes: tuple[Mix, ...]) -> float:
+        """Bytes of a device at its fullest moment, of its own chunks' runs and mixes."""
+        ways = np.array([self._way(mix) for mix in mixes])
+        waits = self._signatures.counts[runs] @ [b.weight_held_bytes for b in self._costs.blocks]
+        needed = Moments.of(self._schedule, device).needed(ways[:, 0], ways[:, 1], waits)
+        states = float(self._totals.states[runs].sum())
+        return states + float(needed.max()) + self._costs.reserved_bytes
 
     def _footprints(self) -> Footprints:
         """Every run in the one way that the rule makes of it."""

@@ -29,7 +29,8 @@ from solver.costs.pipeline import PipelineCosts
 from solver.partition.candidates import Bools, Candidates, Cut, Index, least_bottleneck_plan
 from solver.partition.device_chains import device_chains, mean_chain
 from solver.partition.device_menu import DeviceMenu
-from solver.partition.even import even_split
+from solver.partition.device_options import DeviceOptions
+from solver.partition.even import even_split, level_blocks
 from solver.partition.few_splits import FewSplits, splits_count
 from solver.partition.fitting_splits import FittingSplits
 from solver.partition.footprints import Footprints, free_footprints
@@ -52,7 +53,9 @@ from solver.partition.runs import run_totals, signatures
 from solver.partition.shared_memory import least_recompute
 from solver.partition.shared_program import SharedModel
 from solver.partition.split_bounds import SplitBounds
-from solver.partition.split_moves import level_blocks, moved
+from solver.partition.split_descent import QUICK as SOME_STEPS
+from solver.partition.split_descent import THOROUGH as ALL_STEPS
+from solver.partition.split_descent import SplitDescent
 from solver.partition.split_rows import QUICK, THOROUGH, SplitRows
 from solver.recompute.frontier import Frontier
 from solver.schedules import Schedule, StageTimes, critical_path, schedule_graph, simulate
@@ -72,11 +75,11 @@ MOST_SPOTTED = 24
 MOST_TURNS = 6
 """Turns of simulating splits and adding their critical paths."""
 
-MOST_MOVES = 16
-"""Moved splits that are simulated in one step."""
-
 MOST_RELAXED = 96
 """Stages up to which the relaxation is worth what it takes."""
+
+MOST_SOLVES = 4
+"""Times that a large case is solved, each going on where the one before stopped."""
 
 LEVELLED = 3
 """Splits of the relaxation whose mixes are levelled."""
@@ -94,7 +97,7 @@ class SharedProblem:
         admits: Which counts of blocks a stage may hold, shape (runs, kinds); None: any.
         split: The only split of one copy of the model that there is; None: any.
 
-    ``most_plans``: plans after which a large case's plan is good enough.
+    ``only_quickly``: for a large case a good plan is enough, and a bound that is quickly found.
     """
 
     def __init__(
@@ -123,10 +126,11 @@ class SharedProblem:
         self._rounds = 0
         self._engine = "moves"
         self._menus: list[DeviceMenu] | None = None
-        self.most_plans = math.inf
-        self._tried = 0
+        self._relaxed: tuple[RelaxedSplits, SplitRows] | None = None
+        self.only_quickly = False
+        self._solved, self._exhausted = 0, False
         self._quick = False
-        self._moved_before = False
+        self._tried_first = False
         recompute = self._least_recompute()
         self.bound = mean_chain(costs, schedule, recompute) + costs.fixed_seconds
         if split is not None:
@@ -144,8 +148,12 @@ class SharedProblem:
         time_limit_seconds: float = 30.0,
         cutoff: float = math.inf,
     ) -> Partition | Infeasible | Dominated:
-        """The fastest partition; arguments and answers as ``PartitionProblem.solve``."""
+        """The fastest partition; arguments and answers as ``PartitionProblem.solve``.
+
+        Solved again a large case goes on where it stopped, if it ``may_gain``.
+        """
         deadline = time.monotonic() + time_limit_seconds
+        self._solved += 1
         if not math.isfinite(self.bound):
             return self._shortfall(deadline)
         if self.bound >= cutoff:
@@ -159,7 +167,7 @@ class SharedProblem:
             proved = self._add_rows(deadline, cutoff)
             self._engine = "highs" if self._rounds else "moves"
         else:
-            if self._splits_are_few() and not math.isfinite(self.most_plans):
+            if self._splits_are_few() and not self.only_quickly:
                 self._engine = "splits"
                 proved = self._try_all(deadline, relative_gap)
                 self._improve(deadline)
@@ -174,6 +182,12 @@ class SharedProblem:
         if lower >= cutoff:
             return Dominated(lower)
         return self._partition(makespan, plan, lower)
+
+    @property
+    def may_gain(self) -> bool:
+        """Whether being solved once more may prove more, or find a better plan."""
+        begun = self._relaxed is not None and not self.only_quickly
+        return begun and not self._exhausted and self._solved < MOST_SOLVES
 
     def unproved(self) -> Partition | None:
         """The plan that moves lead to, nothing but ``bound`` proved of it; None if none fits."""
@@ -309,38 +323,51 @@ class SharedProblem:
         )
 
     def _improve(self, deadline: float) -> None:
-        """Even and level cuts first; then single cuts moved by a block while that helps.
+        """Even and level cuts first; then steps to better ones.
 
-        Where only so many plans are wanted, their mixes are quickly found ones.
+        Where only a good plan is wanted, the first mixes are quickly found ones.
         """
-        self._quick = math.isfinite(self.most_plans)
-        self._move_blocks(deadline)
-        if self._quick and self._best[1] is None:  # quick mixes may miss the only ones that fit
-            self._quick = self._moved_before = False
-            self._move_blocks(deadline)
-        self._quick = False
-
-    def _move_blocks(self, deadline: float) -> None:
-        if not self._moved_before:
+        if not self._tried_first:
+            self._tried_first = True
+            self._quick = self.only_quickly
             self._try(self._first_cuts())
-        self._moved_before = True
-        if self._split is not None:
-            return
-        while self._best[1] is not None and time.monotonic() < deadline:
-            if self._tried >= self.most_plans:
-                return
-            cuts = self._best[1][0][: self._schedule.depth]
-            if not self._try(self._promising(moved(cuts))):
-                return
+            self._quick = False
+            if self._best[1] is None:  # quick mixes may miss the only ones that fit
+                self._try(self._first_cuts())
+        if self._split is None and self._best[1] is not None:
+            self._descend(deadline)
 
-    def _promising(self, plans: list[tuple[Cut, ...]]) -> list[tuple[Cut, ...]]:
-        """Of many plans those of least bound, and none whose bound says that it is no better."""
-        if self._quick or len(plans) <= MOST_MOVES:
-            return plans
-        edges = np.array([[0, *(stop for _, stop in cuts)] for cuts in plans])
-        bounds = self._split_bounds.bounds(edges)
-        best = np.argsort(bounds, kind="stable")[:MOST_MOVES]
-        return [plans[at] for at in best if bounds[at] < self._best[0]]
+    def _descend(self, deadline: float) -> None:
+        """Steps from the best plan to better ones, as far as they lead."""
+        makespan, plan = self._best
+        assert plan is not None, "there is a plan to begin with"
+        effort = SOME_STEPS if self.only_quickly else ALL_STEPS
+        descent = SplitDescent(
+            self._costs,
+            self._schedule,
+            self._signatures,
+            self._totals,
+            self._options,
+            self._rows,
+            effort,
+        )
+        found, better = descent.improve(plan, makespan, deadline)
+        if found < makespan * (1 - EXACT):
+            self._best = found, better
+            if not self.only_quickly:
+                self._try([better[0][: self._schedule.depth]])
+
+    @cached_property
+    def _options(self) -> DeviceOptions:
+        return DeviceOptions(self._schedule, self._ways)
+
+    def _ways(self, device: int, runs: Index) -> list[tuple[Mix, ...]]:
+        """Mixes of a device's chunks among which steps choose; none if they do not fit."""
+        if not self._admitted[runs].all():
+            return []
+        states = float(self._totals.states[runs].sum())
+        menu = self._device_menus()[device]
+        return menu.emphasised_mixes(self._signatures.counts[runs], states)
 
     def _first_cuts(self) -> list[tuple[Cut, ...]]:
         """Cuts of even layers, of level loads, and of even blocks; the only split where one is."""
@@ -359,7 +386,6 @@ class SharedProblem:
 
         A plan is the cuts of one copy of the model.
         """
-        self._tried += len(plans)
         copies = self._schedule.stages // self._schedule.depth
         complete = [plan for cuts in plans for plan in self._complete(cuts * copies)]
         return bool(complete) and self._keep_best(complete)
@@ -394,21 +420,23 @@ class SharedProblem:
         return self._menus
 
     def _relax(self, deadline: float, relative_gap: float, cutoff: float) -> float:
-        """A bound of every plan from the relaxation; its cuts, made whole, are tried."""
+        """A bound of every plan from the relaxation; its cuts, made whole, are tried.
+
+        Asked again it goes on where it stopped.
+        """
         makespan, plan = self._best
         if plan is None or makespan <= 0:
             return 0.0
-        quick = math.isfinite(self.most_plans)
-        relaxed = RelaxedSplits(self._costs, self._relaxed_frontiers(), self._schedule, makespan)
-        if self._split is not None:
-            relaxed.only(self._counts_of(self._split))
-        rows = SplitRows(relaxed, self._schedule, self._rows, deadline)
-        rows.begin(self._stage_times([plan]))
-        self._level(rows, plan, relaxed.hulls)
-        makespan, plan = self._best
-        assert plan is not None, "levelling takes no plan away"
+        if self._relaxed is None:
+            self._relaxed = self._relaxation(plan, deadline)
+        relaxed, rows = self._relaxed
+        rows.until(deadline)
+        self._level(rows, self._plan, relaxed.hulls)
+        makespan, plan = self._best[0], self._plan
         target = min(makespan * (1 - relative_gap), cutoff - self._costs.fixed_seconds)
-        found = rows.bound(self._stage_times([plan]), target, QUICK if quick else THOROUGH)
+        solves = QUICK if self.only_quickly else THOROUGH
+        found = rows.bound(self._stage_times([plan]), target, solves)
+        self._exhausted = found.done
         if found.bound < target:
             self._quick = True  # levelling makes mixes of its own
             copies = self._schedule.stages // self._schedule.depth
@@ -417,6 +445,22 @@ class SharedProblem:
                     self._level(rows, made, relaxed.hulls)
             self._quick = False
         return found.bound
+
+    def _relaxation(self, plan: Plan, deadline: float) -> tuple[RelaxedSplits, SplitRows]:
+        frontiers, about = self._relaxed_frontiers(), self._best[0]
+        relaxed = RelaxedSplits(self._costs, frontiers, self._schedule, about)
+        if self._split is not None:
+            relaxed.only(self._counts_of(self._split))
+        rows = SplitRows(relaxed, self._schedule, self._rows, deadline)
+        rows.begin(self._stage_times([plan]))
+        return relaxed, rows
+
+    @property
+    def _plan(self) -> Plan:
+        """The best plan."""
+        plan = self._best[1]
+        assert plan is not None, "there is a plan"
+        return plan
 
     def _level(self, rows: SplitRows, plan: Plan, hulls: list[list[int]]) -> None:
         """Try a plan, and its cuts with what the relaxation would keep of them, made whole."""

@@ -4,13 +4,12 @@ The relaxation (``relaxed_splits.py``) is solved and its stage times are simulat
 critical path is a row for all plans; so are those of times between the solution and the best plan,
 which lie where the optimum will be (Ben-Ameur and Neto 2007, "Acceleration of cutting-plane and
 column generation algorithms", call it in-out separation). First with blocks that may be divided,
-which costs little; then with whole blocks on every device, which is what most of the bound is worth
-where layers are few. Their cuts, made whole, are plans to try.
+then in branches in which they are whole (``split_branches.py``). Cuts of solutions, made whole, are
+plans to try.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
 
@@ -18,7 +17,8 @@ import numpy as np
 
 from solver.partition.candidates import Cut
 from solver.partition.menu import Floats, Index
-from solver.partition.relaxed_splits import RelaxedSplit, RelaxedSplits, Unsolved
+from solver.partition.relaxed_splits import RelaxedSplit, RelaxedSplits
+from solver.partition.split_branches import SplitBranches
 from solver.schedules import (
     Path,
     Schedule,
@@ -36,36 +36,24 @@ BUMP = 0.02
 """How much slower one device is than in the even pipeline whose critical path is a first row."""
 
 
-@dataclass(frozen=True)
-class Effort:
-    """How often the relaxation is solved: with blocks divided, and with whole ones; the nodes of a
-    solve with whole ones, and the most devices for which they are asked for at all."""
-
-    divided: int
-    whole: int
-    most_nodes: int = 2_000
-    most_devices: int = 16
-
-
-PRECISE = 1e-3
-"""Relative gap at which a solve with whole blocks ends."""
-
 LEVELLED = 4
 """Solves after which the mixes of one split are good enough."""
 
-QUICK = Effort(divided=6, whole=1)
-THOROUGH = Effort(divided=8, whole=4)
+QUICK, THOROUGH = 8, 80
+"""Solves of a bound: where a quick one is asked for, and each time that a good one is."""
 
 
 @dataclass(frozen=True)
 class SplitsBound:
     """A bound of every plan's makespan, infinite if the relaxation already fits no memory.
 
-    ``cuts`` are those of the solutions, made whole, the last first.
+    ``cuts`` are those of the solutions, made whole, the last first. ``done``: nothing is left that
+    would raise it.
     """
 
     bound: float
     cuts: tuple[tuple[Cut, ...], ...]
+    done: bool
 
 
 class SplitRows:
@@ -83,6 +71,7 @@ class SplitRows:
     ) -> None:
         self._relaxed, self._schedule, self._rows = relaxed, schedule, rows
         self._deadline = deadline
+        self._branches = SplitBranches(relaxed)
         for path in rows:
             relaxed.add_path(path)
 
@@ -101,36 +90,33 @@ class SplitRows:
         for times in (known, even):
             self._add_critical(times)
 
-    def bound(self, known: StageTimes, target: float, effort: Effort) -> SplitsBound:
-        """Add rows until the bound of all splits reaches ``target`` or the effort is spent.
+    def bound(self, known: StageTimes, target: float, solves: int) -> SplitsBound:
+        """Add rows until the bound of all splits reaches ``target``; asked again it goes on.
 
         Args:
             known: Times of the best plan so far (one candidate).
             target: Seconds beyond which no better bound is of use.
-            effort: How often the relaxation is solved.
+            solves: How often the relaxation is solved at most.
         """
-        bound, cuts, whole = 0.0, [], False
-        turns = effort.divided
-        while turns > 0 and (left := self._deadline - time.monotonic()) > 0:
-            turns -= 1
-            found = self._relaxed.solve(PRECISE, effort.most_nodes, left)
+        cuts: list[tuple[Cut, ...]] = []
+        done = False
+        for _ in range(solves):
+            left = self._deadline - time.monotonic()
+            if left <= 0:
+                break
+            found = self._branches.step(
+                target, left, lambda one: self._add_critical(_between(known, one.times))
+            )
             if found is None:
-                return SplitsBound(math.inf, ())
-            if isinstance(found, Unsolved):
+                done = True
                 break
-            bound = max(bound, found.bound)
             cuts.append(found.cuts)
-            if bound >= target:
-                break
-            fresh = self._add_critical(_between(known, found.times))
-            if (not fresh or not turns) and not whole:
-                if self._schedule.devices > effort.most_devices:
-                    break
-                whole, turns = True, effort.whole
-                self._relaxed.with_whole_devices()
-            elif not fresh:
-                break
-        return SplitsBound(bound, tuple(dict.fromkeys(reversed(cuts))))
+        bound = self._branches.bound
+        return SplitsBound(bound, tuple(dict.fromkeys(reversed(cuts))), done)
+
+    def until(self, deadline: float) -> None:
+        """When to stop from now on, as ``time.monotonic``."""
+        self._deadline = deadline
 
     def level(self, counts: Index, buffers: list[float], known: StageTimes) -> RelaxedSplit | None:
         """The best way to keep and recompute in one split, of blocks that may be divided.
@@ -146,7 +132,7 @@ class SplitRows:
         best = None
         for _ in range(LEVELLED):
             left = self._deadline - time.monotonic()
-            found = self._relaxed.solve(PRECISE, 1, left) if left > 0 else None
+            found = self._relaxed.solve(left) if left > 0 else None
             if not isinstance(found, RelaxedSplit):
                 break
             best = found

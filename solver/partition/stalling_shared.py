@@ -125,7 +125,7 @@ class StallingProblem(SharedProblem):
         )
 
     def _improve(self, deadline: float) -> None:
-        """The best plan on demand; then blocks are moved and stages timed anew while that helps.
+        """The best plan on demand; then stages are timed anew while that helps.
 
         So no plan is slower than the best one on demand.
         """
@@ -134,19 +134,22 @@ class StallingProblem(SharedProblem):
             return
         if not self._begun:  # or cut short before
             left = max(deadline - time.monotonic(), 0.1)
-            self._plain.most_plans = self.most_plans
+            self._plain.only_quickly = self.only_quickly
             found = self._plain.solve(relative_gap=self._gap, time_limit_seconds=SHARE * left)
             if isinstance(found, Partition):
                 self._begin_with(found)
             self._begun = time.monotonic() < deadline - (1 - SHARE) * left
-        self._moved_before = self._best[1] is not None
+        self._tried_first = self._best[1] is not None
         super()._improve(deadline)
         for _ in range(MOST_TURNS):
-            if time.monotonic() > deadline or np.isfinite(self.most_plans):
+            if time.monotonic() > deadline or self.only_quickly:
                 break
             made = [] if self._best[1] is None else self._timed_anew()
             if not made or not self._keep_best(made):
                 break
+
+    def _descend(self, deadline: float) -> None:
+        """Nothing: steps lead to plans on demand, and the best of those is known."""
 
     def _begin_with(self, found: Partition) -> None:
         """Take a plan on demand, ahead where there is room."""

@@ -22,9 +22,6 @@ all a better one, whatever the regime."""
 WAYS = 2
 """Regimes of a layout that get plans: with offload off and on, with windows and without."""
 
-MOST_PLANS = 200
-"""Plans that are compared to make such a layout's plan better."""
-
 
 def try_shared(state: State) -> None:
     """Plans for the most promising of the layouts that share devices, where they are many.
@@ -116,7 +113,7 @@ def _improve(state: State, entry: Open) -> None:
     state.report()
     _take(state, entry)
     if isinstance(entry.problem, SharedProblem):
-        entry.problem.most_plans = MOST_PLANS
+        entry.problem.only_quickly = True
     solve(state, entry, entry.problem, entry.menu, entry.regime)
 
 

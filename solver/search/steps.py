@@ -13,6 +13,7 @@ from solver.partition.menu import Menu
 from solver.partition.outcome import EXACT, Infeasible, Partition
 from solver.partition.problem import Problem, menu_on, partition_problem
 from solver.partition.regime import Regime
+from solver.partition.shared import SharedProblem
 from solver.partition.solve import PartitionProblem
 from solver.schedules import Schedule, make_schedule, recomputing_ahead
 from solver.search.bound import least_work
@@ -107,6 +108,7 @@ def solve(
             time_limit_seconds=left if again else TURN * left,
             cutoff=state.limit,
         )
+        layout.cut_short = isinstance(problem, SharedProblem) and problem.may_gain
     if isinstance(result, Infeasible):
         state.end(layout, End.INFEASIBLE, math.inf)
         state.nearer(layout.layout, result)
@@ -129,7 +131,7 @@ def _put_by(state: State, layout: Open) -> None:
     """Have done with a layout that does not lead, unless a better plan may tell more of it."""
     if layout is state.leader:
         return
-    if layout.bound < state.limit and isinstance(layout.problem, PartitionProblem):
+    if layout.bound < state.limit and _can_be_solved_again(layout):
         state.loose.append(layout)
     else:
         conclude(state, layout)
@@ -144,7 +146,7 @@ def solve_again(state: State, *, cut_short: bool) -> bool:
     waiting, state.loose = state.loose, []
     again = False
     leader = state.leader
-    if leader is not None and isinstance(leader.problem, PartitionProblem):
+    if leader is not None and _can_be_solved_again(leader):
         waiting.append(leader)
     for layout in sorted(waiting):
         better = state.limit < layout.cutoff * (1 - EXACT)
@@ -161,6 +163,12 @@ def solve_again(state: State, *, cut_short: bool) -> bool:
         elif layout is not state.leader:
             conclude(state, layout)
     return again
+
+
+def _can_be_solved_again(layout: Open) -> bool:
+    if isinstance(layout.problem, SharedProblem):
+        return layout.problem.may_gain
+    return isinstance(layout.problem, PartitionProblem)
 
 
 def conclude(state: State, layout: Open) -> None:

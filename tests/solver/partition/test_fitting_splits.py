@@ -152,7 +152,7 @@ def test_with_the_bytes_that_were_missing_there_is_a_plan_and_with_far_fewer_non
         edge = replace(costs, capacity_bytes=needed * part)
         problem = partition_problem(edge, policy_menu(edge, recompute), schedule)
         assert isinstance(problem, SharedProblem)
-        problem.most_plans = 1
+        problem.only_quickly = True
         assert isinstance(problem.solve(), Partition if fits else Infeasible)
 
 
