@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 from benchmarks.published import DATA, Published, misranked, published, ranking
 from solver.plan import Evaluation
@@ -41,6 +42,8 @@ WANTED = {
     "experts, latent attention, fp8: time, left out": 0.10,
     "ranking, fitted: pairs wrong": 0.10,
     "ranking, left out: pairs wrong": 0.10,
+    "ranking, fitted: pairs wrong, irregular runs apart": 0.10,
+    "ranking, left out: pairs wrong, irregular runs apart": 0.10,
     "ranking, left out: regret": 0.03,
     "dense 16-bit: memory": WANTED_MEMORY,
     "experts, latent attention, fp8: memory": WANTED_MEMORY,
@@ -146,15 +149,10 @@ def report(runs: list[Published], predicted: Predictions) -> Figures:
         print(found.row(name))
         figures |= found.figures(name)
     print()
+    reasons: dict[str, Any] = json.loads(MISSES.read_text())
     dense = kinds["dense 16-bit"]
     for name, seconds in (("fitted", predicted.seconds), ("left out", predicted.left_out)):
-        ranked = ranking(dense, seconds)
-        print(
-            f"ranking, {name}: {ranked.share:.1%} of {ranked.pairs} pairs as measured, "
-            f"regret {ranked.regret:.1%}"
-        )
-        figures[f"ranking, {name}: pairs wrong"] = 1.0 - ranked.share
-        figures[f"ranking, {name}: regret"] = ranked.regret
+        figures |= _rank(name, dense, seconds, reasons["ranking"])
     unnamed = replace(predicted, memory_gb={**predicted.memory_gb, **predicted.unnamed_gb})
     for name, chosen in kinds.items():
         memory = errors(chosen, unnamed).memory
@@ -163,8 +161,7 @@ def report(runs: list[Published], predicted: Predictions) -> Figures:
             print(f"{name}: memory {mean(memory):.1%} off where training.software is left out")
     figures["left out: runs of another cost model"] = _stale(predicted.seconds)
     _judge(figures)
-    reasons: dict[str, dict[str, str]] = json.loads(MISSES.read_text())
-    _explain_ranking(dense, predicted.seconds)
+    _explain_ranking(dense, predicted.seconds, reasons["ranking"])
     _explain_times(runs, predicted.seconds, reasons["time"])
     _explain_memory(sources, predicted, reasons["memory"])
     return figures
@@ -207,6 +204,13 @@ def _error(predicted: float, measured: float | None) -> float:
     return abs(predicted / measured - 1.0)
 
 
+def _by_group(runs: Iterable[Published]) -> dict[str, list[Published]]:
+    groups: dict[str, list[Published]] = defaultdict(list)
+    for run in runs:
+        groups[run.group].append(run)
+    return groups
+
+
 def _by_source(runs: Iterable[Published]) -> dict[str, list[Published]]:
     groups: dict[str, list[Published]] = defaultdict(list)
     for run in runs:
@@ -225,13 +229,45 @@ def _kinds(runs: list[Published]) -> dict[str, list[Published]]:
     }
 
 
-def _explain_ranking(runs: list[Published], seconds: Mapping[str, float], count: int = 10) -> None:
-    """Name the runs that most wrongly ranked pairs have in common, and the share without them."""
-    worst = [name for name, _ in misranked(runs, seconds).most_common(count)]
-    rest = ranking([run for run in runs if run.identity not in worst], seconds)
+def _rank(
+    name: str, runs: list[Published], seconds: Mapping[str, float], apart: Mapping[str, Any]
+) -> Figures:
+    """Print how pairs are ranked, in all and by source; answers with the figures."""
+    ranked = ranking(runs, seconds)
+    steady = ranking(runs, seconds, lambda run: not _irregular(run, apart))
     print(
-        f"\n{rest.share:.1%} of pairs without the {count} runs that most wrong ones share: "
-        f"{', '.join(worst)}"
+        f"ranking, {name}: {ranked.share:.1%} of {ranked.pairs} pairs as measured, "
+        f"regret {ranked.regret:.1%}; {steady.share:.1%} of {steady.pairs} without irregular runs"
+    )
+    for group, chosen in sorted(_by_group(runs).items()):
+        of_group = ranking(chosen, seconds)
+        if of_group.pairs:
+            print(f"  {group[:56]:56s} {of_group.share:6.1%} of {of_group.pairs}")
+    return {
+        f"ranking, {name}: pairs wrong": 1.0 - ranked.share,
+        f"ranking, {name}: pairs wrong, irregular runs apart": 1.0 - steady.share,
+        f"ranking, {name}: regret": ranked.regret,
+    }
+
+
+def _irregular(run: Published, apart: Mapping[str, Any]) -> bool:
+    """Whether what was measured follows from nothing that the record says of the run."""
+    found = apart.get(run.group)
+    return found is not None and run.request.layout.tensor_parallel in found["tensor_parallel"]
+
+
+def _explain_ranking(
+    runs: list[Published], seconds: Mapping[str, float], apart: Mapping[str, Any]
+) -> None:
+    """Say which runs are set apart and why, and which others most wrong pairs have in common."""
+    print()
+    for group, found in apart.items():
+        sizes = ", ".join(map(str, found["tensor_parallel"]))
+        print(_paragraph(f"set apart, {group}, tp {sizes}: {found['reason']}."))
+    steady = [run for run in runs if not _irregular(run, apart)]
+    worst = misranked(steady, seconds).most_common(3)
+    print(
+        _paragraph(f"wrong pairs of others: {', '.join(f'{n} with {name}' for name, n in worst)}.")
     )
 
 

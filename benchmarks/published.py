@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -107,10 +107,14 @@ class Ranking:
 Pair = tuple[Published, Published]
 
 
-def ranking(runs: Iterable[Published], predicted: Mapping[str, float]) -> Ranking:
-    """Ranking by predicted seconds, within each contest."""
+def ranking(
+    runs: Iterable[Published],
+    predicted: Mapping[str, float],
+    counts: Callable[[Published], bool] = bool,
+) -> Ranking:
+    """Ranking by predicted seconds, within each contest; a pair counts if both of its runs do."""
     contests = _contests(runs)
-    told = [pair for entrants in contests for pair in _pairs(entrants)]
+    told = [pair for entrants in contests for pair in _pairs(list(filter(counts, entrants)))]
     right = sum(_as_measured(pair, predicted) for pair in told)
     regrets = []
     for entrants in contests:

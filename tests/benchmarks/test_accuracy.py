@@ -43,6 +43,12 @@ def test_layouts_measured_as_equal_are_no_pair() -> None:
     assert ranking(_twins((1.0, 1.04)), {"vt-0000": 1.0, "vt-0001": 2.0}).pairs == 0
 
 
+def test_pairs_of_runs_that_do_not_count_are_none() -> None:
+    seconds = {"vt-0000": 11.0, "vt-0001": 10.0}
+    found = ranking(_twins((1.0, 2.0)), seconds, lambda run: run.identity == "vt-0000")
+    assert (found.pairs, found.share) == (0, 1.0)
+
+
 def test_parameters_are_written_as_they_are_read() -> None:
     content = prior()
     values = [parameter.read(content) for parameter in parameters()]
