@@ -2,8 +2,8 @@
 
 A size is useful if it is faster than every smaller one, so its search may give up whatever is not:
 most layouts of a size that fits the model badly end at their first bound. With unused devices
-allowed the curve never falls. Sizes are dealt to several processes in ascending order; a size that
-is begun before a smaller one is done only searches further than it had to.
+allowed the curve never falls. Sizes are dealt to several processes in ascending order; which
+smaller ones a size must beat does not depend on which of them are done.
 """
 
 from __future__ import annotations

@@ -19,6 +19,11 @@ from solver.request import PlanRequest
 
 _FEWEST_FOR_PROCESSES = 9
 
+APART = 4
+"""How many places before a size those are whose plans it must beat: they are done before it is
+begun, however many processes there are and whichever of them is fastest, so that the same comes of
+it everywhere."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -69,19 +74,26 @@ class Planners:
         limits: Limits,
         report: Callable[[], None],
     ) -> list[Size]:
-        """Every size in ascending order, as many at a time as there are processes.
+        """Every size in ascending order, as many at a time as there are processes, but no more
+        than ``APART``.
 
         ``job_of``: the job on so many nodes.
         """
         sizes: dict[int, Size] = {}
-        waiting = sorted(counts, reverse=True)
+        order = sorted(counts)
+        waiting = order[::-1]
         smaller = dict(itertools.pairwise([*waiting, 0]))
+        before = {nodes: order[: max(i - APART + 1, 0)] for i, nodes in enumerate(order)}
         running: dict[Future[Size], int] = {}
         while waiting or running:
-            while waiting and len(running) < self._workers:
+            while (
+                waiting
+                and len(running) < self._workers
+                and all(nodes in sizes for nodes in before[waiting[-1]])
+            ):
                 nodes = waiting.pop()
-                known = (s.seconds for n, s in sizes.items() if n < nodes and s.seconds)
-                ceiling = min(known, default=math.inf)
+                known = (sizes[each].seconds for each in before[nodes])
+                ceiling = min((seconds for seconds in known if seconds), default=math.inf)
                 left, job = self._seconds(limits), job_of(nodes)
                 asked = (job, nodes, ceiling, limits.relative_gap, left, smaller[nodes])
                 if left <= 0:

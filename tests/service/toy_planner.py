@@ -87,6 +87,7 @@ def part(
 ) -> Work:
     """Do a part's work, as a model of that name would be planned."""
     assert time_limit_seconds is not None
+    assert 0 <= time_limit_seconds < request.solver.time_limit_seconds  # begun before
     mine = Work.model_validate(part)
     if mine.work == "refused":
         raise BadRequest("A part is refused.", field="model.name")

@@ -18,7 +18,7 @@ print("after")
 
 def test_libraries_print_to_standard_error() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=300
     )
     assert done.stdout == "before\nafter\n"
     assert "a library, at once" in done.stderr

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from solver import planner
+from solver.capacity import planners
 from solver.capacity.curve import capacity
 from solver.capacity.documents import CapacityAnswer, CapacityRequest, Curve
 from solver.capacity.goodput import fit, step_seconds
-from solver.capacity.sizes import at_size, planned
+from solver.capacity.planners import APART, Limits, Planners
+from solver.capacity.sizes import Size, at_size, planned
 from solver.errors import BadRequest
 from solver.identity import plan_id
 from solver.request import PlanRequest
@@ -65,6 +67,23 @@ def test_a_size_that_is_not_faster_than_the_ceiling_gives_no_plan() -> None:
     assert planned(job, 3, 0.9 * free.seconds, 1e-4, 30.0).seconds is None
     again = planned(job, 3, 1.1 * free.seconds, 1e-4, 30.0)
     assert again.seconds == pytest.approx(free.seconds, rel=2e-4)
+
+
+def test_what_a_size_must_beat_does_not_depend_on_who_is_fastest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ceilings = {}
+
+    def planned(_: PlanRequest, nodes: int, ceiling: float, *__: object) -> Size:
+        ceilings[nodes] = ceiling
+        return Size(nodes, seconds=1.0 / nodes)
+
+    monkeypatch.setattr(planners, "planned", planned)
+    job = PlanRequest.model_validate(JOB)
+    with Planners(8, processes=1) as one:
+        one.plan(lambda _: job, range(1, 9), Limits(0.0, None, math.inf), lambda: None)
+    few = dict.fromkeys(range(1, APART + 1), math.inf)
+    assert ceilings == few | {nodes: 1.0 / (nodes - APART) for nodes in range(APART + 1, 9)}
 
 
 def test_layouts_that_a_smaller_size_has_room_for_are_its_own() -> None:
