@@ -70,7 +70,9 @@ async def read(
         return Response(text, headers=headers, media_type="application/json")
     answer = _parsed(study_id, text)
     curves = _chosen(answer, device, placement)
-    found = answer.model_copy(update={"curves": curves}) if nodes is None else _at(curves[0], nodes)
+    found: CapacityAnswer | Point = answer.model_copy(update={"curves": curves})
+    if nodes is not None:
+        found = point_at(curves[0], nodes)
     return Response(found.model_dump_json(), media_type="application/json")
 
 
@@ -98,7 +100,7 @@ def _chosen(answer: CapacityAnswer, device: str | None, placement: str | None) -
     return curves
 
 
-def _at(curve: Curve, nodes: int) -> Point:
+def point_at(curve: Curve, nodes: int) -> Point:
     """The point of so many nodes, or the one below it.
 
     Raises:

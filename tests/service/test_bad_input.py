@@ -93,6 +93,15 @@ def test_a_parameter_out_of_range_is_named(service: TestClient) -> None:
     assert response.json()["field"] == "limit"
 
 
+def test_names_that_no_list_can_hold_are_refused_with_the_way_out(service: TestClient) -> None:
+    body = {"job": asking("m"), "nodes": [{"name": "gpu 1"}], "leaf_label": "a leaf"}
+    refused = service.post("/v1/placements", json=body).json()
+    assert {each["field"]: each["hint"] for each in refused["errors"]} == {
+        "nodes[0].name": "Write it without spaces and commas.",
+        "leaf_label": "Write it as a Kubernetes label's key, such as `example.com/leaf`.",
+    }
+
+
 @contextmanager
 def connected(settings: Settings, **changes: float) -> Iterator[socket.socket]:
     """A connection to a real server, for what only shows on a socket."""

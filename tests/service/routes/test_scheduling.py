@@ -11,7 +11,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.app import create_app
+from service.problems import ProblemError
+from service.routes.capacity import point_at
 from service.schema_examples import sample
+from solver.capacity.documents import CapacityAnswer
 from tests.pace import pace
 from tests.service.conftest import WAIT, patient
 
@@ -50,9 +53,29 @@ def test_a_curve_is_worked_out_as_a_job_and_read_by_the_point(real: TestClient) 
     assert waited.headers["location"] == where
     point = read_in_no_time(real, f"{where}?nodes=2")
     assert point == waited.json()["curves"][0]["points"][1]
-    assert real.get(f"{where}?nodes=3").status_code == 404
+    beyond = real.get(f"{where}?nodes=3")
+    assert (beyond.status_code, beyond.json()["field"]) == (404, "nodes")
+    whole = real.get(where).json()
+    assert real.get(f"{where}?placement=any").json() == whole
+    device = whole["curves"][0]["device"]
+    for query, field, hint in (
+        ("device=none", "device", f"Choose {device}."),
+        (f"device={device}&placement=one-leaf&nodes=1", "placement", "Choose any."),
+    ):
+        refused = real.get(f"{where}?{query}")
+        assert refused.status_code == 404
+        assert (refused.json()["field"], refused.json()["hint"]) == (field, hint)
     assert real.get(f"/v1/plans/{where.rpartition('/')[2]}").status_code == 404
     assert real.get("/v1/plans").json()["plans"] == []
+
+
+def test_a_size_below_the_smallest_point_is_told_where_the_curve_begins() -> None:
+    (curve,) = CapacityAnswer.model_validate(sample("capacity")).curves
+    begins_later = curve.model_copy(update={"points": curve.points[1:]})
+    with pytest.raises(ProblemError) as refused:
+        point_at(begins_later, 1)
+    assert refused.value.problem.hint is not None
+    assert refused.value.problem.hint.startswith("Ask for 2 to ")
 
 
 @pytest.mark.slow
