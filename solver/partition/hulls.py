@@ -24,26 +24,28 @@ MUCH = 1e300
 
 def corners(kept: Floats, seconds: Floats) -> Corners:
     """The corners of the hull by ascending kept bytes and falling seconds; ``kept`` ascends."""
-    hull: Corners = []
-    for point in zip(kept.tolist(), seconds.tolist(), strict=True):
-        if hull and point[1] >= hull[-1][1]:
-            continue
-        if hull and point[0] == hull[-1][0]:
-            hull.pop()
-        while len(hull) > 1 and _above(hull[-2], hull[-1], point):
-            hull.pop()
-        hull.append(point)
-    return hull
+    falls = np.ones(len(seconds), dtype=bool)
+    np.less(seconds[1:], np.minimum.accumulate(seconds)[:-1], out=falls[1:])
+    across: list[float] = []
+    down: list[float] = []
+    for x, y in zip(kept[falls].tolist(), seconds[falls].tolist(), strict=True):
+        if across and x == across[-1]:
+            across.pop()
+            down.pop()
+        # The last corner goes where it lies on or above the line from the one before to this point.
+        while len(across) > 1 and (down[-1] - down[-2]) * (x - across[-2]) >= (y - down[-2]) * (
+            across[-1] - across[-2]
+        ):
+            across.pop()
+            down.pop()
+        across.append(x)
+        down.append(y)
+    return list(zip(across, down, strict=True))
 
 
 def slopes(hull: Corners) -> list[float]:
     """Seconds saved per byte from each corner to the next, falling."""
     return [(a[1] - b[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(hull)]
-
-
-def _above(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
-    """Whether b lies on or above the line from a to c."""
-    return (b[1] - a[1]) * (c[0] - a[0]) >= (c[1] - a[1]) * (b[0] - a[0])
 
 
 class Hulls:

@@ -68,6 +68,7 @@ class WindowMenu(Menu):
         self._chains = Chains(costs, self._placements, self._lengths, gathers=self._gathers)
         self._known: dict[tuple[int, float, int], Mix | None] = {}
         self._cells: dict[int, AloneCells] = {}
+        self._choices: dict[tuple[int, int], Choice] = {}
         filled = [
             sum(window.seconds for window in windows(block, costs.overlapping))
             * max(1.0 - costs.overlapping.charge, 0.0)
@@ -291,6 +292,11 @@ class WindowMenu(Menu):
 
     def _choice(self, link: int, named: int) -> Choice:
         """A choice of a link by its name in mixes."""
+        if (link, named) not in self._choices:
+            self._choices[link, named] = self._named_choice(link, named)
+        return self._choices[link, named]
+
+    def _named_choice(self, link: int, named: int) -> Choice:
         row, share = divmod(named, _SHARES)
         if share == _PLAIN:
             return self._plain.frontiers[self._orders.links[link][0]].choices[row]
