@@ -77,6 +77,15 @@ def orders_differ(layout: Layout) -> bool:
     return layout.pipeline_parallel > 1 and layout.data_parallel > 1
 
 
+def folds_alike(layout: Layout) -> bool:
+    """Whether an expert group takes as many devices as an attention group.
+
+    Where there are experts, pipelines of neighbouring ranks need that.
+    """
+    folded = layout.expert_parallel * layout.expert_shards
+    return folded == layout.tensor_parallel * layout.context_parallel
+
+
 def pools_value(stage_pools: tuple[tuple[int, int], ...]) -> str:
     """Where stages stand, as a request writes it."""
     return json.dumps(stage_pools)

@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from solver.layouts.choices import folds_alike
 from solver.layouts.layout import Layout
 from solver.layouts.setting import divisors
 from solver.request import RankOrder
@@ -86,14 +87,11 @@ class Family:
 
     def orders(self, data: int, piped: bool) -> Sequence[str]:
         """Orders that differ for a member (``rules.py`` says which a framework can run)."""
-        if not piped or data == 1:
-            return self.rank_orders[:1]
-        one = self.exemplar
-        folded = one.expert_parallel * one.expert_shards
-        if self.several_experts and folded != one.tensor_parallel * one.context_parallel:
+        legal: Sequence[str] = self.rank_orders
+        if piped and self.several_experts and not folds_alike(self.exemplar):
             inside = RankOrder.PIPELINE_INSIDE.value
-            return [order for order in self.rank_orders if order != inside]
-        return self.rank_orders
+            legal = [order for order in legal if order != inside]
+        return legal if piped and data > 1 else legal[:1]
 
     def groups(self, data: int, zero_stage: int) -> Sequence[int]:
         """Sharding groups of a member, 0 for all replicas, largest first."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from solver.layouts import Layout
-from solver.layouts.choices import ANY, FIELDS, Value, values_of
+from solver.layouts.choices import ANY, FIELDS, Value, folds_alike, values_of
 from solver.plan import Choice
 from solver.request import LayoutRequest
 from solver.search.choice_bounds import Least
@@ -88,12 +89,19 @@ def _own(best: Layout, name: str) -> Value | None:
 
 def _made(outcome: Outcome, best: Layout, seconds: float) -> dict[tuple[str, Value | None], float]:
     """Of every field and value the fastest plan that was made."""
-    made = dict.fromkeys(values_of(best), seconds)
+    made = dict.fromkeys(_surely(best), seconds)
     for loser in outcome.losers:
         if loser.makespan is not None:
-            for key in values_of(loser.layout):
+            for key in _surely(loser.layout):
                 made[key] = min(loser.makespan, made.get(key, math.inf))
     return made
+
+
+def _surely(layout: Layout) -> Iterator[tuple[str, Value | None]]:
+    """Its values, without a rank order that might not be legal there."""
+    for name, value in values_of(layout):
+        open_order = name == "rank_order" and value is ANY and layout.pipeline_parallel > 1
+        yield name, layout.rank_order if open_order and not folds_alike(layout) else value
 
 
 def _resolved(bounds: dict[Value | None, float]) -> dict[Value, float]:

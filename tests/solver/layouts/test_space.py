@@ -118,3 +118,20 @@ def test_every_stage_that_shares_a_device_is_told_its_pool(layout: dict[str, Any
     )
     found = evaluate(request)
     assert [stage.device for stage in found.stages] == ["H100-SXM5-80GB"] * 4
+
+
+@pytest.mark.parametrize("data", [1, None])
+def test_a_plan_refuses_the_rank_order_that_an_evaluation_refuses(data: int | None) -> None:
+    layout: dict[str, Any] = {
+        "tensor_parallel": 2,
+        "pipeline_parallel": 2,
+        "expert_parallel": 1,
+        "expert_tensor_parallel": 1,
+        "data_parallel": data,
+        "rank_order": "tp-cp-ep-pp-dp",
+    }
+    with pytest.raises(IllegalLayout) as caught:
+        asked_for(layout, EXPERTS)
+    assert caught.value.field == "layout.rank_order"
+    _, found = asked_for(layout | {"rank_order": None}, EXPERTS)
+    assert {one.rank_order for one in found} == {"tp-cp-ep-dp-pp"}
