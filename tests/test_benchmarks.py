@@ -41,6 +41,6 @@ def test_the_plain_program_comes_to_the_same_makespan(solver: mathopt.SolverType
     small = partition.case(stages=3, layers=9)
     for limit in small.limits(2):
         ours = partition.solve(small, limit)
-        plain = solve_plain(small.within(limit), 3, solver, 20.0)
+        plain = solve_plain(small.within(limit), 3, solver, 600.0)
         assert plain.proved
         assert plain.makespan == pytest.approx(ours.makespan, rel=1e-3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 from unittest.mock import patch
 
@@ -78,15 +79,17 @@ def test_any_choice_of_a_layer_keeps_what_it_says_and_has_the_same_gradients() -
 
 @pytest.mark.slow
 def test_a_plan_beats_full_recompute_where_keeping_everything_does_not_fit() -> None:
+    """Compared are the least times so far: what else runs only ever adds to one."""
     made = capped(SMALL, layers=8, devices=2, micro_batches=4)
-    seconds: dict[str, float] = {}
-    for _ in range(3):
+    least = {"plan": math.inf, "full": math.inf}
+    for _ in range(10):
         found = rehearse(made, shape=SMALL, most_layers=8, most_micro_batches=4, repeats=5)
         check(found)
-        seconds = {name: one.measured_seconds for name, one in found.pipelines.items()}
-        if seconds["plan"] < seconds["full"]:
+        for name in least:
+            least[name] = min(least[name], found.pipelines[name].measured_seconds)
+        if least["plan"] < least["full"]:
             return
-    pytest.fail(f"every time: {seconds}")
+    pytest.fail(f"every time: {least}")
 
 
 @pytest.mark.slow

@@ -62,10 +62,10 @@ def test_every_useful_point_is_what_planning_that_size_gives() -> None:
 
 def test_a_size_that_is_not_faster_than_the_ceiling_gives_no_plan() -> None:
     job = PlanRequest.model_validate(JOB)
-    free = planned(job, 3, math.inf, 1e-4, 30.0)
+    free = planned(job, 3, math.inf, 1e-4, 600.0)
     assert free.seconds is not None
-    assert planned(job, 3, 0.9 * free.seconds, 1e-4, 30.0).seconds is None
-    again = planned(job, 3, 1.1 * free.seconds, 1e-4, 30.0)
+    assert planned(job, 3, 0.9 * free.seconds, 1e-4, 600.0).seconds is None
+    again = planned(job, 3, 1.1 * free.seconds, 1e-4, 600.0)
     assert again.seconds == pytest.approx(free.seconds, rel=2e-4)
 
 
@@ -91,7 +91,7 @@ def test_layouts_that_a_smaller_size_has_room_for_are_its_own() -> None:
     alone, above = (planned(job, 3, math.inf, 1e-4, 30.0, smaller) for smaller in (0, 2))
     assert alone.seconds is not None
     assert above.seconds is not None
-    two = planned(job, 2, math.inf, 1e-4, 30.0)
+    two = planned(job, 2, math.inf, 1e-4, 600.0)
     assert two.seconds is not None
     assert min(above.seconds, two.seconds) == pytest.approx(alone.seconds, rel=2e-4)
 
