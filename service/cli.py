@@ -143,7 +143,7 @@ def evaluate(
     store: StoreUrl = None,
     server: ServerUrl = None,
 ) -> None:
-    """Say how long a given layout and policy take, and whether they fit."""
+    """Say how long a given layout takes, and whether it fits."""
     one_of_store_and_server(store, server)
     with problems_as_exit_status(as_json):
         request = with_calibration(_read(file), calibration)
@@ -188,7 +188,7 @@ def batch(
     store: StoreUrl = None,
     server: ServerUrl = None,
 ) -> None:
-    """Plan many requests and see whether the plans are as expected; 1 if one is not."""
+    """Plan many requests and hold them against expectations. Ends with 1 if one is not met."""
     from service.batches import command
     from service.batches.summary import summary as markdown
     from service.console.progress import CountLine, aside
@@ -226,7 +226,7 @@ def worker(
         int | None, typer.Option(min=1, max=65535, help="Serve Prometheus metrics there.")
     ] = None,
 ) -> None:
-    """Work on accepted plans beside a service on PostgreSQL; any number may run."""
+    """Solve beside a service on PostgreSQL. Any number may run."""
     from service.worker import run
 
     with problems_as_exit_status(False):
@@ -268,7 +268,7 @@ def devices(as_json: AsJson = False) -> None:
 
 @app.command()
 def migrate() -> None:
-    """Bring the database (STAGECUT_DATABASE_URL) to the newest schema."""
+    """Bring the database to the newest schema. The one of STAGECUT_DATABASE_URL."""
     from service.migrate import migrate as bring_up_to_date
     from service.settings import Settings
     from service.store import Store
@@ -282,7 +282,7 @@ def migrate() -> None:
 def prune(
     days: Annotated[float, typer.Option(min=0, help="Remove plans finished longer ago.")],
 ) -> None:
-    """Remove old plans from the database (STAGECUT_DATABASE_URL)."""
+    """Remove old plans from the database. The one of STAGECUT_DATABASE_URL."""
     from service.retention import prune as remove
     from service.settings import Settings
     from service.store import Store

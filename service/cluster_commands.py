@@ -51,7 +51,7 @@ def import_cluster(
     store: StoreUrl = None,
     server: ServerUrl = None,
 ) -> None:
-    """Read a cluster from files; with --store or --server also keep it by name."""
+    """Read a cluster from files. With --store or --server also keep it by name."""
     if store and server:
         raise typer.BadParameter("give --store or --server, not both")
     with problems_as_exit_status(as_json):

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from service.problems import ProblemError, problem
+from service.problems import CLUSTER, ProblemError, problem
 from solver import request
 from solver.cluster.device import device
 from solver.cluster.imported import leaf_level, of_topology
@@ -21,7 +21,7 @@ from solver.errors import BadRequest
 from solver.request import PlanRequest
 from solver.strict import Name, Strict
 
-ClusterName = Annotated[str, Field(min_length=1, max_length=100, pattern="^[0-9A-Za-z._-]+$")]
+ClusterName = Annotated[str, Field(min_length=1, max_length=100, pattern=CLUSTER)]
 
 
 class TopologyFile(Strict):

@@ -12,11 +12,10 @@ from starlette.exceptions import HTTPException
 from service.operations.logs import request_id
 from service.problems import (
     MEDIA_TYPE,
-    FieldProblem,
     Problem,
     ProblemError,
+    from_parameter_errors,
     from_stagecut_error,
-    json_path,
     problem,
 )
 from solver.errors import StagecutError
@@ -54,21 +53,7 @@ async def _stagecut_error(_request: Request, error: Exception) -> Response:
 async def _parameter_error(_request: Request, error: Exception) -> Response:
     """A path, query or header parameter that does not fit; bodies are validated in ``bodies``."""
     assert isinstance(error, RequestValidationError)
-    found = [
-        FieldProblem(field=json_path(detail["loc"][1:]), detail=f"{detail['msg']}.")
-        for detail in error.errors()
-    ]
-    return response(
-        Problem(
-            type="urn:stagecut:problem:bad-request",
-            title="A parameter does not fit",
-            status=422,
-            detail=found[0].detail,
-            field=found[0].field,
-            hint="The API page (/docs) says what each parameter takes.",
-            errors=found if len(found) > 1 else [],
-        )
-    )
+    return response(from_parameter_errors(error.errors()))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -72,7 +72,7 @@ def observe(
     store: StoreUrl = None,
     server: ServerUrl = None,
 ) -> None:
-    """Say which stage, device or link of a running plan deviates."""
+    """Say which stage, device or link of a run deviates."""
     from service.reading import parse, validate
     from solver.expected.documents import Observations, ObservedRequest
     from solver.expected.observed import observed

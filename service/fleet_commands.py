@@ -38,7 +38,7 @@ def capacity(file: File, as_json: AsJson = False, server: ServerUrl = None) -> N
 
 
 def place(file: File, as_json: AsJson = False, server: ServerUrl = None) -> None:
-    """Put a plan on free nodes, crossing as few leafs as can be."""
+    """Put a plan on free nodes, across as few leafs as possible."""
     from solver.placement.documents import PlacementAnswer, PlacementRequest
 
     with problems_as_exit_status(as_json):
@@ -49,7 +49,7 @@ def place(file: File, as_json: AsJson = False, server: ServerUrl = None) -> None
 
 
 def move(file: File, as_json: AsJson = False, server: ServerUrl = None) -> None:
-    """Say what state moves when a run goes from one plan to another."""
+    """Say what state moves from one plan to another."""
     from solver.transitions.documents import TransitionAnswer, TransitionRequest
 
     with problems_as_exit_status(as_json):

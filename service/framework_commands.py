@@ -44,7 +44,7 @@ def export(
     store: StoreUrl = None,
     server: ServerUrl = None,
 ) -> None:
-    """Write a plan in the words of a framework: flags, a configuration file, a job."""
+    """Write a plan for a framework: flags, a file, a job."""
     from service.console.exports import shown, write_into
     from service.exporting import exported
 
@@ -75,7 +75,7 @@ def project(
     store: StoreUrl = None,
     server: ServerUrl = None,
 ) -> None:
-    """Say what is left of a plan where a framework is to run it, and what that costs."""
+    """Say what a framework can run of a plan. And what the rest costs."""
     from service.console.projections import page
     from service.projecting import projected
 
@@ -98,7 +98,7 @@ def import_configuration(
     as_json: AsJson = False,
     server: ServerUrl = None,
 ) -> None:
-    """Compare what you run today with the best plan for its framework and the best of all."""
+    """Compare what you run today with the best plan. For its framework, and of all."""
     from service.console.standard_output import kept_for_answers
     from service.importing import imported, in_words
     from service.reading import parse
@@ -130,7 +130,7 @@ def rehearse(
     store: StoreUrl = None,
     server: ServerUrl = None,
 ) -> None:
-    """Run a plan for real on a small model, one CPU process per pipeline device (needs PyTorch)."""
+    """Run a plan for real on a small model, on CPUs. Needs PyTorch."""
     from service.console.rehearsals import as_document, page
     from service.rehearsing import rehearsed
 

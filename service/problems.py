@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from solver.errors import BadRequest, SolverFailed, StagecutError
-from solver.strict import HOST, LABEL
+from solver.strict import HOST, LABEL, LINE
 
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:stagecut:problem:"
@@ -34,7 +34,16 @@ _WANTED = {
     "bool_type": "Give true or false",
     "bool_parsing": "Give true or false",
 }
+ID = "^[0-9A-Za-z_-]+$"
+"""How the service writes ids."""
+
+CLUSTER = "^[0-9A-Za-z._-]+$"
+"""How clusters are named."""
+
 _WRITTEN = {
+    CLUSTER: "Write it with letters, digits, dots, hyphens and underscores.",
+    ID: "Give an id as the service answered it.",
+    LINE: "Write it in one line, without control characters.",
     HOST: "Write it without spaces and commas.",
     LABEL: "Write it as a Kubernetes label's key, such as `example.com/leaf`.",
 }
@@ -124,16 +133,30 @@ def from_validation_error(
 ) -> Problem:
     """The problem of a request that does not fit ``model``; ``data`` is the parsed JSON."""
     details = error.errors() if isinstance(error, ValidationError) else error
-    found: dict[str | None, FieldProblem] = {}
     # A misspelt field comes first: it explains the one that is missing.
-    for detail in sorted(details, key=lambda detail: detail["type"] != "extra_forbidden"):
-        described = _describe(detail, data, model)
-        found.setdefault(described.field, described)
+    details = sorted(details, key=lambda detail: detail["type"] != "extra_forbidden")
+    described = [_describe(detail, _location_in(data, detail["loc"]), model) for detail in details]
+    return _not_well_formed(described, BadRequest.title)
+
+
+def from_parameter_errors(details: Sequence[ErrorDetails]) -> Problem:
+    """The problem of parameters of a path, a query or headers that do not fit.
+
+    ``details`` are as FastAPI gives them: each location begins with where the parameter stands.
+    """
+    described = [_describe(detail, tuple(detail["loc"][1:]), None) for detail in details]
+    return _not_well_formed(described, "A parameter does not fit")
+
+
+def _not_well_formed(described: Sequence[FieldProblem], title: str) -> Problem:
+    found: dict[str | None, FieldProblem] = {}
+    for each in described:
+        found.setdefault(each.field, each)
     first = next(iter(found.values()))
     several = list(found.values()) if len(found) > 1 else []
     return Problem(
         type=TYPE_PREFIX + BadRequest.code,
-        title=BadRequest.title,
+        title=title,
         status=422,
         detail=first.detail,
         field=first.field,
@@ -150,8 +173,9 @@ def json_path(location: Sequence[str | int]) -> str:
     return path
 
 
-def _describe(error: ErrorDetails, data: Any, model: type[BaseModel]) -> FieldProblem:
-    location = _location_in(data, error["loc"])
+def _describe(
+    error: ErrorDetails, location: tuple[str | int, ...], model: type[BaseModel] | None
+) -> FieldProblem:
     kind = error["type"]
     context = error.get("ctx", {})
     given = error.get("input")
@@ -161,7 +185,9 @@ def _describe(error: ErrorDetails, data: Any, model: type[BaseModel]) -> FieldPr
             return FieldProblem(field=field, detail="This field is missing.", hint="Add it.")
         case "extra_forbidden":
             return FieldProblem(
-                field=field, detail="There is no such field.", hint=_nearest(location, model)
+                field=field,
+                detail="There is no such field.",
+                hint=_nearest(location, model) if model else "Remove it.",
             )
         case "value_error":
             return FieldProblem(field=field, detail=_sentence(str(context.get("error", ""))))

@@ -65,7 +65,7 @@ def profile(
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, max=1000, help="Of each op; median.")] = 10,
 ) -> None:
-    """Measure a model's layers on this machine, as a profile to plan with (needs PyTorch)."""
+    """Measure a model's layers here, as a profile. To plan with; needs PyTorch."""
     from rich.console import Console
 
     from service.console.profiles import page

@@ -36,7 +36,7 @@ def export_lines(file: Lines, store: StoreUrl = None) -> None:
 
 @app.command("import")
 def import_lines(file: Lines, store: StoreUrl = None) -> None:
-    """Add the plans of such a file; those that are there already stay as they are."""
+    """Add the plans of such a file. Those that are there already stay as they are."""
     from service import carrying
     from service.command_line import read_file
     from service.migrate import migrate

@@ -31,7 +31,7 @@ def verify(
     store: StoreUrl = None,
     server: ServerUrl = None,
 ) -> None:
-    """Derive a plan's time, memory and bound again, without the optimiser."""
+    """Derive a plan's claims again, without the optimiser. Its time, memory and bound."""
     from service.console.claims import claims_shown
     from service.console.progress import ProgressLine, aside
     from service.finished_plans import finished_plan

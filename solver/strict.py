@@ -9,7 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from solver.errors import BadRequest
 
-Name = Annotated[str, Field(min_length=1, max_length=200)]
+LINE = r"^[^\x00-\x1f\x7f]*$"
+"""Names stand in tables, XML and the store, none of which has a way to write control characters."""
+
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=LINE)]
 
 HOST = r"^[^\s,]+$"
 """Node lists and rank files have no way to write spaces or commas."""

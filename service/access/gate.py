@@ -21,7 +21,7 @@ from service.access import keys
 from service.access.caller import ANYBODY, Caller, Scope
 from service.access.limits import Limits
 from service.error_handlers import response
-from service.problems import ProblemError, problem
+from service.problems import Problem, ProblemError, problem
 from service.settings import Settings
 from service.store import Store
 
@@ -52,6 +52,8 @@ class Gate:
 
     async def serve(self, app: ASGIApp, scope: Connection, receive: Receive, send: Send) -> None:
         """Have ``app`` serve one connection, if it may."""
+        if scope["type"] == "http" and _has_null(scope):
+            return await response(_null())(scope, receive, send)
         if scope["type"] != "http" or not _is_closed(scope, self._settings.access):
             scope[CALLER] = ANYBODY
             return await app(scope, receive, send)
@@ -105,6 +107,21 @@ class GateMiddleware:
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
         """Serve one connection."""
         await self._gate.serve(self._app, scope, receive, send)
+
+
+def _has_null(scope: Connection) -> bool:
+    """Whether the address has a null character, which no text in a database may have."""
+    return "\0" in scope["path"] or b"%00" in scope["query_string"]
+
+
+def _null() -> Problem:
+    return problem(
+        400,
+        "bad-address",
+        "The address cannot be read",
+        "The address has a null character (%00).",
+        hint="Leave it out.",
+    )
 
 
 def token_in(headers: Headers) -> str | None:

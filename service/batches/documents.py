@@ -9,9 +9,9 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
 
 from solver.request import PlanRequest
+from solver.strict import Name
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Name = Annotated[str, Field(min_length=1, max_length=200)]
 MOST_CASES = 2_000
 
 

@@ -14,14 +14,13 @@ from service.batches.junit import junit
 from service.batches.summary import summary
 from service.context import batch_in, caller_of, intake_of, store_of
 from service.documentation import body_of, problems
-from service.problems import ProblemError, problem
+from service.problems import ID, ProblemError, problem
+from service.routes.strict_route import StrictRoute
 from service.schema_examples import example_batch
 
-router = APIRouter(prefix="/v1/batches", tags=["batches"])
+router = APIRouter(prefix="/v1/batches", tags=["batches"], route_class=StrictRoute)
 
-BatchId = Annotated[
-    str, Path(description="The batch's id.", max_length=40, pattern="^[0-9A-Za-z_-]+$")
-]
+BatchId = Annotated[str, Path(description="The batch's id.", max_length=40, pattern=ID)]
 
 
 @router.post(

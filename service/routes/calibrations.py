@@ -13,12 +13,13 @@ from service.documentation import body_of, problems
 from service.documents import CalibrationList
 from service.jobs.fits import Fits
 from service.problems import ProblemError, problem
+from service.routes.strict_route import StrictRoute
 from service.schema_examples import sample
 from service.store import calibrations
 from solver.calibrate.measured import RunsToFit
 from solver.calibrations import Calibration
 
-router = APIRouter(prefix="/v1/calibrations", tags=["calibrations"])
+router = APIRouter(prefix="/v1/calibrations", tags=["calibrations"], route_class=StrictRoute)
 
 CalibrationName = Annotated[str, Path(description="Its name.", max_length=100)]
 CalibrationVersion = Annotated[str, Path(description="Its version.", max_length=100)]
@@ -69,7 +70,7 @@ async def list_calibrations(
 @router.get("/{name}", summary="Read the newest of a name", responses={**problems(404, 422)})
 async def read_newest(name: CalibrationName, request: Request) -> Calibration:
     """The calibration that the name alone means."""
-    return await _found(request, name, None)
+    return await found_calibration(request, name, None)
 
 
 @router.get("/{name}/{version}", summary="Read a version", responses={**problems(404, 422)})
@@ -77,10 +78,16 @@ async def read_version(
     name: CalibrationName, version: CalibrationVersion, request: Request
 ) -> Calibration:
     """The calibration of that name and version."""
-    return await _found(request, name, version)
+    return await found_calibration(request, name, version)
 
 
-async def _found(request: Request, name: str, version: str | None) -> Calibration:
+async def found_calibration(request: Request, name: str, version: str | None) -> Calibration:
+    """The calibration of that name and version.
+
+    Raises:
+        ProblemError: There is none (404).
+    """
+
     def find() -> Calibration | None:
         with store_of(request).reading() as session:
             return calibrations.find(session, name, version)

@@ -9,16 +9,15 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from service.documentation import body_of, problems
 from service.documents import StudyDocument
-from service.problems import ProblemError, problem
+from service.problems import ID, ProblemError, problem
+from service.routes.strict_route import StrictRoute
 from service.schema_examples import sample
 from service.studies import accepted, read_study
 from solver.capacity.documents import CapacityAnswer, CapacityRequest, Curve, Point
 
-router = APIRouter(prefix="/v1/capacity", tags=["schedulers"])
+router = APIRouter(prefix="/v1/capacity", tags=["schedulers"], route_class=StrictRoute)
 
-StudyId = Annotated[
-    str, Path(description="The curve's id.", max_length=100, pattern="^[0-9A-Za-z_-]+$")
-]
+StudyId = Annotated[str, Path(description="The curve's id.", max_length=100, pattern=ID)]
 
 
 @router.post(

@@ -20,11 +20,12 @@ from service.clusters import (
 from service.context import settings_of, store_of
 from service.documentation import body_of, problems
 from service.problems import ProblemError, from_stagecut_error
+from service.routes.strict_route import StrictRoute
 from service.schema_examples import sample
 from service.store import clusters
 from solver.errors import StagecutError
 
-router = APIRouter(prefix="/v1/clusters", tags=["clusters"])
+router = APIRouter(prefix="/v1/clusters", tags=["clusters"], route_class=StrictRoute)
 
 Name = Annotated[str, Path(description="The cluster's name.", max_length=100)]
 

@@ -10,18 +10,17 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from service.documentation import body_of, problems
 from service.documents import StudyDocument
-from service.problems import ProblemError, from_stagecut_error
+from service.problems import ID, ProblemError, from_stagecut_error
+from service.routes.strict_route import StrictRoute
 from service.schema_examples import sample
 from service.studies import accepted, read_study
 from solver.contingencies.documents import ContingencyAnswer, ContingencyRequest, Covered
 from solver.contingencies.lookup import Lookup
 from solver.errors import StagecutError
 
-router = APIRouter(prefix="/v1/contingencies", tags=["schedulers"])
+router = APIRouter(prefix="/v1/contingencies", tags=["schedulers"], route_class=StrictRoute)
 
-StudyId = Annotated[
-    str, Path(description="The answer's id.", max_length=100, pattern="^[0-9A-Za-z_-]+$")
-]
+StudyId = Annotated[str, Path(description="The answer's id.", max_length=100, pattern=ID)]
 
 
 @router.post(

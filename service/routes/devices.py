@@ -6,8 +6,9 @@ from fastapi import APIRouter
 
 from service.catalogues import known_devices
 from service.documents import DeviceList
+from service.routes.strict_route import StrictRoute
 
-router = APIRouter(prefix="/v1/devices", tags=["catalogues"])
+router = APIRouter(prefix="/v1/devices", tags=["catalogues"], route_class=StrictRoute)
 
 
 @router.get("", summary="The devices that a request can name")

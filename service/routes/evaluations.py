@@ -6,10 +6,11 @@ from fastapi import APIRouter, Request, Response
 
 from service.context import asked_in, intake_of
 from service.documentation import json_body, problems
+from service.routes.strict_route import StrictRoute
 from solver.plan import Evaluation
 from solver.request import PlanRequest
 
-router = APIRouter(prefix="/v1/evaluations", tags=["evaluations"])
+router = APIRouter(prefix="/v1/evaluations", tags=["evaluations"], route_class=StrictRoute)
 
 
 @router.post(

@@ -16,6 +16,7 @@ from service.documentation import body_of, problems
 from service.documents import ObservationList, StoredObservation
 from service.jobs.study import Study
 from service.routes.plans import PlanId
+from service.routes.strict_route import StrictRoute
 from service.schema_examples import sample
 from service.store import observations
 from service.stored_plan import succeeded_plan
@@ -28,7 +29,7 @@ from solver.expected.documents import (
     ObservedRequest,
 )
 
-router = APIRouter(prefix="/v1/plans/{plan_id}", tags=["schedulers"])
+router = APIRouter(prefix="/v1/plans/{plan_id}", tags=["schedulers"], route_class=StrictRoute)
 Body = TypeVar("Body", bound=BaseModel)
 
 

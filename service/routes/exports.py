@@ -10,6 +10,7 @@ from service.documentation import problems
 from service.documents import ExportList
 from service.problems import ProblemError, from_stagecut_error
 from service.routes.plans import PlanId
+from service.routes.strict_route import StrictRoute
 from service.stored_plan import succeeded_plan
 from solver.errors import UnknownName
 from solver.plan import Export, Plan
@@ -18,7 +19,7 @@ from solver.targets.launch import Launcher, launch
 from solver.targets.registry import TARGETS, target_named
 from solver.targets.written import planned, written
 
-router = APIRouter(prefix="/v1/plans/{plan_id}/exports", tags=["plans"])
+router = APIRouter(prefix="/v1/plans/{plan_id}/exports", tags=["plans"], route_class=StrictRoute)
 
 FrameworkName = Annotated[
     str, Path(description="A framework, such as `megatron-lm`.", max_length=100)

@@ -13,15 +13,15 @@ from service.documentation import body_of, problems
 from service.documents import StudyDocument
 from service.importing import ImportRequest, study_of
 from service.jobs.study import Study
+from service.problems import ID
+from service.routes.strict_route import StrictRoute
 from service.schema_examples import sample
 from service.studies import accepted_study, read_study
 from solver.imports.documents import ImportAnswer
 
-router = APIRouter(prefix="/v1/imports", tags=["plans"])
+router = APIRouter(prefix="/v1/imports", tags=["plans"], route_class=StrictRoute)
 
-StudyId = Annotated[
-    str, Path(description="The answer's id.", max_length=100, pattern="^[0-9A-Za-z_-]+$")
-]
+StudyId = Annotated[str, Path(description="The answer's id.", max_length=100, pattern=ID)]
 
 
 @router.post(

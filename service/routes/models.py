@@ -6,8 +6,9 @@ from fastapi import APIRouter
 
 from service.catalogues import known_models
 from service.documents import ModelList
+from service.routes.strict_route import StrictRoute
 
-router = APIRouter(prefix="/v1/models", tags=["catalogues"])
+router = APIRouter(prefix="/v1/models", tags=["catalogues"], route_class=StrictRoute)
 
 
 @router.get("", summary="The models that a request can name")

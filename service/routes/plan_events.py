@@ -11,9 +11,10 @@ from service.context import intake_of, settings_of
 from service.documentation import problems
 from service.documents import event_json
 from service.routes.plans import PlanId, etag, unknown_plan
+from service.routes.strict_route import StrictRoute
 from service.store.plans import Standing
 
-router = APIRouter(prefix="/v1/plans", tags=["plans"])
+router = APIRouter(prefix="/v1/plans", tags=["plans"], route_class=StrictRoute)
 
 _EXAMPLE = """\
 id: 5f0c6a

@@ -17,13 +17,13 @@ from service.pages.origin import refuse_foreign_forms
 from service.pages.page_route import PageRoute
 from service.pages.shown import ShownPlan, shown, title
 from service.pages.trace import trace
-from service.problems import Problem, ProblemError, problem
+from service.problems import ID, Problem, ProblemError, problem
 from service.store.plans import StoredPlan
 from solver.request import PlanRequest
 
 router = APIRouter(prefix="/plans", include_in_schema=False, route_class=PageRoute)
 
-PlanId = Annotated[str, Path(max_length=100, pattern="^[0-9A-Za-z_-]+$")]
+PlanId = Annotated[str, Path(max_length=100, pattern=ID)]
 _PICTURES = {"svg": "image/svg+xml", "png": "image/png"}
 _FOREVER = {"Cache-Control": "private, max-age=3600"}
 

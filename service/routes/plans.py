@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import json
+import re
 from typing import Annotated
 
 from anyio import to_thread
@@ -16,16 +17,15 @@ from service.asking import TERMS, terms_in
 from service.context import asked_in, intake_of, shelf_of
 from service.documentation import json_body, problems
 from service.documents import PlanDocument, PlanList, PlanSummary, plan_json
-from service.problems import ProblemError, problem
+from service.problems import ID, ProblemError, problem
+from service.routes.strict_route import StrictRoute
 from service.store.plans import Place
 from solver.plan import Status
 from solver.request import PlanRequest
 
-router = APIRouter(prefix="/v1/plans", tags=["plans"])
+router = APIRouter(prefix="/v1/plans", tags=["plans"], route_class=StrictRoute)
 
-PlanId = Annotated[
-    str, Path(description="The plan's id.", max_length=100, pattern="^[0-9A-Za-z_-]+$")
-]
+PlanId = Annotated[str, Path(description="The plan's id.", max_length=100, pattern=ID)]
 
 
 @router.post(
@@ -145,7 +145,9 @@ def _place(cursor: str) -> Place:
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         created_at, plan_id = json.loads(text)
-        return Place(float(created_at), str(plan_id))
+        if not re.fullmatch(ID, plan_id):
+            raise ValueError(plan_id)
+        return Place(float(created_at), plan_id)
     except (binascii.Error, ValueError, TypeError):
         raise ProblemError(
             problem(

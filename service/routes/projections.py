@@ -9,10 +9,13 @@ from service.documentation import problems
 from service.jobs.study import Study
 from service.routes.exports import FrameworkName, known
 from service.routes.plans import PlanId
+from service.routes.strict_route import StrictRoute
 from service.stored_plan import succeeded_plan
 from solver.projections.documents import Projection, ProjectionRequest
 
-router = APIRouter(prefix="/v1/plans/{plan_id}/projections", tags=["plans"])
+router = APIRouter(
+    prefix="/v1/plans/{plan_id}/projections", tags=["plans"], route_class=StrictRoute
+)
 
 
 @router.get(

@@ -18,12 +18,12 @@ from service.pages.page_route import PageRoute
 from service.pages.sent import fields_sent
 from service.pages.study_form import fields_of, request_of
 from service.pages.study_page import StudyKind
-from service.problems import Problem, ProblemError, problem
+from service.problems import ID, Problem, ProblemError, problem
 from service.studies import study_of
 from solver.plan import Plan
 from solver.request import PlanRequest
 
-StudyId = Annotated[str, Path(max_length=100, pattern="^[0-9A-Za-z_-]+$")]
+StudyId = Annotated[str, Path(max_length=100, pattern=ID)]
 _LATEST = 40
 _SOURCES = 20
 

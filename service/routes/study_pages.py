@@ -16,14 +16,14 @@ from service.pages.pictures.capacity import capacity
 from service.pages.raster import png
 from service.pages.shown import title
 from service.pages.study_page import CAPACITY, CONTINGENCY, StudyKind
-from service.problems import Problem, ProblemError, problem
+from service.problems import ID, Problem, ProblemError, problem
 from service.store.plans import StoredPlan
 from solver.capacity.documents import CapacityAnswer, CapacityRequest
 from solver.contingencies.documents import ContingencyAnswer, ContingencyRequest
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-StudyId = Annotated[str, Path(max_length=100, pattern="^[0-9A-Za-z_-]+$")]
+StudyId = Annotated[str, Path(max_length=100, pattern=ID)]
 _PICTURES = {"svg": "image/svg+xml", "png": "image/png"}
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from service.documentation import body_of, problems
+from service.routes.strict_route import StrictRoute
 from service.schema_examples import sample
 from service.studies import answered
 from solver.transitions.documents import TransitionAnswer, TransitionRequest
 
-router = APIRouter(prefix="/v1/transitions", tags=["schedulers"])
+router = APIRouter(prefix="/v1/transitions", tags=["schedulers"], route_class=StrictRoute)
 
 
 @router.post(

@@ -65,7 +65,7 @@ class Lookup:
                 raise BadRequest(
                     f"The node {name!r} is none of the running plan's.",
                     field="failed",
-                    hint="Name nodes as the request did.",
+                    hint="Name nodes as the request did, each in a `failed` of its own.",
                 )
         lost = sorted({self._position[name] for name in failed if name in self._position})
         if not lost:

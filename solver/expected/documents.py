@@ -27,7 +27,7 @@ class ExpectedStage(Answer):
 
     index: int = Field(description="Pipeline rank.")
     chunk: int | None = Field(default=None, description="Model chunk on that rank.")
-    ranks: Band | None = Field(
+    ranks: tuple[int, int] | None = Field(
         default=None, description="First and last rank of its devices; null in other rank orders."
     )
     forward_seconds: float = Field(description="One micro-batch.")

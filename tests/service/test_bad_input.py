@@ -102,6 +102,45 @@ def test_names_that_no_list_can_hold_are_refused_with_the_way_out(service: TestC
     }
 
 
+@pytest.mark.parametrize(
+    ("where", "field", "hint"),
+    [
+        ("/v1/plans?limt=3", "limt", "Did you mean limit?"),
+        ("/v1/capacity/x?node=37", "node", "Did you mean nodes?"),
+        ("/v1/contingencies/x?broken=a", "broken", "the parameters here are failed"),
+        ("/v1/models?q=llama", "q", "Remove it."),
+    ],
+)
+def test_a_misspelt_parameter_is_refused(
+    service: TestClient, where: str, field: str, hint: str
+) -> None:
+    answer = service.get(where)
+    assert answer.status_code == 422
+    assert answer.json()["field"] == field
+    assert hint in answer.json()["hint"]
+
+
+def test_the_terms_of_a_plan_are_parameters_that_are_known(service: TestClient) -> None:
+    answer = service.post("/v1/plans?priorty=batch", json=asking("quick"))
+    assert answer.json()["hint"] == "Did you mean priority?"
+    assert service.get("/v1/plans").json()["plans"] == []
+
+
+@pytest.mark.parametrize(
+    "where", ["/v1/clusters/%00", "/v1/plans?cursor=%00", "/compare?ids=%00", "/plans/a%00"]
+)
+def test_a_null_character_in_an_address_is_refused(service: TestClient, where: str) -> None:
+    assert service.get(where).status_code == 400
+
+
+def test_a_name_holds_no_control_characters(service: TestClient) -> None:
+    batch = {"name": "night\x00ly", "cases": [{"request": asking("quick")}]}
+    answer = service.post("/v1/batches", json=batch)
+    assert answer.status_code == 422
+    assert answer.json()["field"] == "name"
+    assert "control characters" in answer.json()["hint"]
+
+
 @contextmanager
 def connected(settings: Settings, **changes: float) -> Iterator[socket.socket]:
     """A connection to a real server, for what only shows on a socket."""

@@ -132,6 +132,14 @@ def test_the_database_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (tmp_path / "a.db").exists()
 
 
+@pytest.mark.parametrize("command", [[], ["cluster"], ["keys"], ["store"]])
+def test_no_summary_of_a_command_is_cut(command: list[str]) -> None:
+    shown = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "80"}).stdout
+    summaries = shown.partition("Commands:")[2]
+    assert summaries
+    assert "..." not in summaries
+
+
 def test_help_loads_nothing_heavy() -> None:
     program = (
         "import sys; from service.cli import app\n"

@@ -18,7 +18,8 @@ from playwright.sync_api import Browser
 
 from service.jobs.study import Study
 from service.schema_examples import example_requests, sample
-from service.store import Store
+from service.store import Store, calibrations
+from solver.calibrations import Calibration
 from solver.capacity.documents import CapacityRequest
 from solver.contingencies.documents import ContingencyRequest
 from solver.request import PlanRequest
@@ -82,6 +83,8 @@ def _addresses(origin: str, place: Path) -> dict[str, str]:
     deep = sample("request") | {"cluster": {"memory_bytes": 6e10}}
     answer = long_pipeline().plan.model_dump_json()
     plans["deep"] = keep(store, PlanRequest.model_validate(deep), answer)
+    with store.writing() as session:
+        calibrations.keep(session, Calibration.model_validate(sample("calibration")), 0.0)
     store.close()
     found = {
         "first": "/",
@@ -103,6 +106,8 @@ def _addresses(origin: str, place: Path) -> dict[str, str]:
         "compare": f"/compare?ids={plans['gpt-3']},{plans['small']}",
         "compare-four": "/compare?ids="
         + ",".join(plans[name] for name in ("gpt-3", "offload", "experts", "infeasible")),
+        "calibrations": "/calibrations",
+        "calibration": "/calibrations/ours",
         "guides": "/guides",
         "guide": "/guides/reading-a-plan",
         "unknown": "/plans/unknown",

@@ -16,7 +16,8 @@ from playwright.sync_api import Browser, Page, expect
 from service.jobs.study import Study
 from service.pages.stylesheet import left_out
 from service.schema_examples import sample
-from service.store import Store
+from service.store import Store, calibrations
+from solver.calibrations import Calibration
 from solver.capacity.documents import CapacityRequest
 from solver.contingencies.documents import ContingencyRequest
 from solver.request import PlanRequest
@@ -116,6 +117,8 @@ def kept(origin: str, place: Path) -> dict[str, str]:
             store, Study(failing.job, "contingency", failing), json.dumps(sample("contingency"))
         ),
     }
+    with store.writing() as session:
+        calibrations.keep(session, Calibration.model_validate(sample("calibration")), 0.0)
     store.close()
     return found
 
@@ -503,6 +506,7 @@ PAGES = {
     "contingencies": "{contingency}",
     "batches": "/batches",
     "batch": "{batch}",
+    "calibration": "/calibrations/ours",
     "guides": "/guides",
     "guide": "/guides/reading-a-plan",
 }
