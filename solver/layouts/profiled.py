@@ -5,7 +5,7 @@ from __future__ import annotations
 from solver.errors import BadRequest, IllegalLayout
 from solver.layouts.completions import refuse_lists, usual_layout
 from solver.layouts.layout import Layout
-from solver.layouts.rules import MOST_MICRO_BATCHES, MOST_PASSES
+from solver.layouts.rules_of_pipelines import MOST_MICRO_BATCHES, MOST_PASSES
 from solver.layouts.schedules import (
     NAMES,
     chunks_misfit,

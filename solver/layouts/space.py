@@ -37,7 +37,8 @@ from solver.cluster.cluster import Cluster
 from solver.layouts.family import Family, Index
 from solver.layouts.layout import Layout
 from solver.layouts.pooled import PooledFamily, StagePools, assignments
-from solver.layouts.rules import MOST_MICRO_BATCHES, MOST_PASSES, violations
+from solver.layouts.rules import violations
+from solver.layouts.rules_of_pipelines import MOST_MICRO_BATCHES, MOST_PASSES
 from solver.layouts.schedules import runs_alone, takes_groups
 from solver.layouts.setting import Setting, divisors
 from solver.request import ContextMethod, LayoutRequest, RankOrder, ScheduleName
