@@ -201,8 +201,6 @@ class PartitionProblem:
             return bound
         plans = all_plans(candidates, FEW_PLANS)
         if plans is None:
-            if self._mixes_leave_more(bound):
-                return bound
             return max(bound, self._add_rows(candidates, relative_gap))
         return max(bound, self._simulated(plans))
 
@@ -319,17 +317,6 @@ class PartitionProblem:
         if self._limit() < self._best.makespan * (1 - EXACT):
             self._pruned_at = min(self._pruned_at, self._limit())
         return candidates
-
-    def _mixes_leave_more(self, bound: float) -> bool:
-        """Whether more of the best plan's gap is what its mixes leave open than a program closes.
-
-        No bound of cuts is above the plan with the least that its stages can recompute.
-        """
-        if not self._best.cuts:
-            return False
-        times = self._runs.stage_times([self._best.cuts], least=True)
-        least = float(makespans(self._schedule, times)[0])
-        return self._best.makespan - least > max(least - bound, least * EXACT)
 
     def _simulated(self, plans: list[tuple[Cut, ...]]) -> float:
         """Simulate the only plans that are left; a bound of them all."""
