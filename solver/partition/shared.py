@@ -159,7 +159,7 @@ class SharedProblem:
         if self.bound >= cutoff:
             return Dominated(self.bound)
         root = self.bound - self._costs.fixed_seconds
-        self._improve(deadline)
+        self._start(deadline)
         if self._best[1] is None and (missing := self._find_fitting(deadline)) is not None:
             return missing
         proved = root
@@ -167,10 +167,9 @@ class SharedProblem:
             proved = self._add_rows(deadline, cutoff)
             self._engine = "highs" if self._rounds else "moves"
         else:
-            if self._splits_are_few() and not self.only_quickly:
+            if self._goes_through_all():
                 self._engine = "splits"
                 proved = self._try_all(deadline, relative_gap)
-                self._improve(deadline)
             if self._best[1] is not None and self._schedule.stages <= MOST_RELAXED:
                 proved = max(proved, self._relax(deadline, relative_gap, cutoff))
         makespan, plan = self._best
@@ -256,6 +255,8 @@ class SharedProblem:
             untried[some] = False
             for path in self._simulated([splits.cuts(int(at)) for at in some]):
                 np.maximum(bounds, splits.lengths(path), out=bounds)
+        if self._best[1] is not None:  # its mixes were quickly found
+            self._try([self._best[1][0][: schedule.depth]])
         return float(bounds.min())
 
     def _spotted(self, splits: FewSplits, bounds: Floats, reach: float) -> Index:
@@ -294,7 +295,9 @@ class SharedProblem:
         """Simulate splits, keep the best plan, and give their critical paths that are new."""
         schedule = self._schedule
         copies = schedule.stages // schedule.depth
+        self._quick = True
         made = [self._with_mixes(cuts * copies) for cuts in splits]
+        self._quick = False
         plans = [plan for plan in made if plan is not None]
         if not plans:
             return []
@@ -322,20 +325,35 @@ class SharedProblem:
             self._costs, self._menu.frontiers, self._schedule, self._signatures, self._totals
         )
 
+    def _start(self, deadline: float) -> None:
+        """Some plan where all splits are gone through then; else the best that steps lead to."""
+        if self._goes_through_all():
+            self._begin(quick=True)
+        else:
+            self._improve(deadline)
+
+    def _goes_through_all(self) -> bool:
+        return not self.only_quickly and not self._is_small() and self._splits_are_few()
+
     def _improve(self, deadline: float) -> None:
         """Even and level cuts first; then steps to better ones.
 
         Where only a good plan is wanted, the first mixes are quickly found ones.
         """
-        if not self._tried_first:
-            self._tried_first = True
-            self._quick = self.only_quickly
-            self._try(self._first_cuts())
-            self._quick = False
-            if self._best[1] is None:  # quick mixes may miss the only ones that fit
-                self._try(self._first_cuts())
+        self._begin(quick=self.only_quickly)
         if self._split is None and self._best[1] is not None:
             self._descend(deadline)
+
+    def _begin(self, *, quick: bool) -> None:
+        """Try the first cuts, once."""
+        if self._tried_first:
+            return
+        self._tried_first = True
+        self._quick = quick
+        self._try(self._first_cuts())
+        self._quick = False
+        if self._best[1] is None:  # quick mixes may miss the only ones that fit
+            self._try(self._first_cuts())
 
     def _descend(self, deadline: float) -> None:
         """Steps from the best plan to better ones, as far as they lead."""

@@ -124,6 +124,10 @@ class StallingProblem(SharedProblem):
             relative_gap=relative_gap, time_limit_seconds=time_limit_seconds, cutoff=cutoff
         )
 
+    def _start(self, deadline: float) -> None:
+        """The best plan on demand, whose problem goes through all splits itself."""
+        self._improve(deadline)
+
     def _improve(self, deadline: float) -> None:
         """The best plan on demand; then stages are timed anew while that helps.
 

@@ -108,11 +108,27 @@ def check_policy(asked: Question) -> None:
             field="recompute.overlap",
             hint="Leave overlap out, or choice_per.",
         )
+    if recompute.choice_per is ChoicePer.STAGE:
+        _check_stages_alone(asked.request.layout)
     costs = asked.costs(asked.some_layout)
     if recompute.policy is Policy.OPTIMAL:
         policy_regimes(costs, recompute)
     else:
         policy_menu(costs, recompute)
+
+
+def _check_stages_alone(layout: LayoutRequest) -> None:
+    """Refuse stages that share devices where all blocks of a stage choose alike."""
+    sharing = {ScheduleName.ZB_V, ScheduleName.CHIMERA}.intersection(
+        layout.values("schedule") or ()
+    )
+    if sharing or max(layout.values("virtual_stages") or (1,)) > 1:
+        raise BadRequest(
+            "One choice per stage is planned with one stage per device.",
+            field="recompute.choice_per",
+            hint="Choose per block or per model, or leave layout.virtual_stages, zb-v and chimera "
+            "out.",
+        )
 
 
 _COMPLETE_POLICIES = frozenset(

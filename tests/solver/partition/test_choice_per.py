@@ -186,3 +186,13 @@ def test_one_choice_per_stage_is_refused_where_stages_share_devices() -> None:
     with pytest.raises(BadRequest) as refused:
         plan(asked)
     assert refused.value.field == "recompute.choice_per"
+
+
+@pytest.mark.parametrize("layout", [{"virtual_stages": [1, 2]}, {"schedule": ["1f1b", "chimera"]}])
+def test_one_choice_per_stage_is_refused_before_a_layout_that_cannot_have_it_is_reached(
+    layout: dict[str, object],
+) -> None:
+    with pytest.raises(BadRequest) as refused:
+        plan(hand(layout=layout, recompute={"choice_per": "stage"}))
+    assert refused.value.field == "recompute.choice_per"
+    assert refused.value.hint
