@@ -188,11 +188,20 @@ def test_one_choice_per_stage_is_refused_where_stages_share_devices() -> None:
     assert refused.value.field == "recompute.choice_per"
 
 
-@pytest.mark.parametrize("layout", [{"virtual_stages": [1, 2]}, {"schedule": ["1f1b", "chimera"]}])
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"pipeline_parallel": 2, "virtual_stages": [1, 2]},
+        {"pipeline_parallel": 2, "schedule": ["1f1b", "chimera"]},
+    ],
+)
 def test_one_choice_per_stage_is_refused_before_a_layout_that_cannot_have_it_is_reached(
     layout: dict[str, object],
 ) -> None:
+    asked = hand(
+        layout=layout, recompute={"choice_per": "stage"}, training={"global_batch_size": 4}
+    )
     with pytest.raises(BadRequest) as refused:
-        plan(hand(layout=layout, recompute={"choice_per": "stage"}))
+        plan(asked)
     assert refused.value.field == "recompute.choice_per"
     assert refused.value.hint
