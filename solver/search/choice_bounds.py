@@ -99,7 +99,10 @@ class ChoiceBounds:
 
 
 def _least_of_each(values: Index, bounds: Floats) -> list[tuple[int, float]]:
-    distinct, which = np.unique(values, return_inverse=True)
-    low = np.full(len(distinct), math.inf)
-    np.minimum.at(low, which, bounds)
-    return list(zip(distinct.tolist(), low.tolist(), strict=True))
+    if not len(values):
+        return []
+    order = np.argsort(values, kind="stable")
+    ascending = values[order]
+    first = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
+    low = np.minimum.reduceat(bounds[order], first)
+    return list(zip(ascending[first].tolist(), low.tolist(), strict=True))
