@@ -34,7 +34,7 @@ from solver.schedules import Schedule, make_schedule, recomputing_ahead
 from solver.search.by_method import known_layouts, search_by_method
 from solver.search.outcome import Outcome
 from solver.search.parts import Part, PartOutcome, gathered, most_alone, parts, winner
-from solver.search.regimes import free_regimes, offload_costs, regimes_of, uses_stalls
+from solver.search.regimes import free_regimes, offload_costs, regimes_of, uses_stalls, uses_windows
 from solver.search.restricted import restricted_search
 from solver.search.search import search
 from solver.stalls import ahead_where_it_helps
@@ -294,7 +294,7 @@ def _offloading_if_better(
     stages: tuple[Stage, ...],
 ) -> tuple[PipelineCosts, tuple[Stage, ...]]:
     """A split's costs and stages with activations in host memory, where that fits or is faster."""
-    moved = offload_costs(layout, costs)
+    moved = offload_costs(layout, costs, windows=uses_windows(recompute))
     if moved is None:
         return costs, stages
     others = stages_under(recompute, moved, schedule, cuts)

@@ -105,7 +105,7 @@ def _restrictions(
     most = 2 * -(-layers // layout.pipeline_parallel)
     found = []
     if offloads:
-        found.append(_Restricted("nothing in host memory", policy_regimes(costs, Recompute())))
+        found.append(_Restricted("nothing in host memory", _hiding(costs, layout, overlap)))
     if overlap is Overlap.ALL:
         kinds = (Overlap.COMMUNICATION, Overlap.STALLS)
         found += [_Restricted(_ONLY[one], _hiding(costs, layout, one)) for one in kinds]

@@ -35,7 +35,7 @@ from solver.partition.free_menu import FreeMenu
 from solver.partition.outcome import Partition
 from solver.partition.policy_menu import policy_menu
 from solver.partition.timed_menu import TimedMenu
-from solver.plan import Plan, Status
+from solver.plan import OffloadAnswer, Plan, Status
 from solver.question import Question, question
 from solver.recheck_shared import EveryPlan, TooMany
 from solver.request import ChoicePer, Offload, Overlap, PlanRequest
@@ -91,7 +91,7 @@ def recheck(plan: Plan, request: PlanRequest | None = None) -> list[Claim]:
     asked = question(_with_layout(request, plan.layout.model_dump()))
     costs = asked.costs(asked.some_layout)
     if plan.offload is not None:
-        costs = offload_costs(asked.some_layout, costs) or costs
+        costs = _offloading(plan.offload, asked, costs)
     claims = [_time_and_memory(plan, costs), _consistent(plan)]
     claims.append(_bound(plan, asked, costs))
     others = (plan.solver.layouts_considered if plan.solver else 1) - 1
@@ -231,6 +231,17 @@ def _by_method(method: Method, plan: Plan, asked: Question, costs: PipelineCosts
     if abs(made.makespan - seconds) > ROUNDING * seconds:
         return Claim(claim, Verdict.FALSE, f"it takes {made.makespan!r} s")
     return Claim(claim, Verdict.HOLDS, "the method run again")
+
+
+def _offloading(offload: OffloadAnswer, asked: Question, costs: PipelineCosts) -> PipelineCosts:
+    """The costs of a run that offloads, with or without windows, as the plan's staging has it."""
+    for windows in (False, True):
+        moved = offload_costs(asked.some_layout, costs, windows=windows)
+        if moved is not None and abs(moved.staging_bytes - offload.staging_bytes) <= ROUNDING * (
+            moved.staging_bytes
+        ):
+            return moved
+    return costs
 
 
 def _ways(asked: Question, costs: PipelineCosts) -> list[PipelineCosts]:

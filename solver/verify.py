@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from solver.costs.pipeline import Block, PipelineCosts
 from solver.errors import SolverFailed
 from solver.plan import Stage
-from solver.verify_offload import check_hosts, offloaded_bytes
+from solver.verify_offload import check_hosts, check_times, offloaded_bytes
 from solver.verify_orders import Task, device_of, order_of
 from solver.verify_places import check_places, places_anything
 
@@ -162,6 +162,7 @@ def _stage(costs: PipelineCosts, schedule: str, stage: Stage) -> _Derived:
         kept += math.ceil(entry.count / entry.group) * held
         rebuilt = together * rebuilt + (together - 1) * block.input_bytes
         buffer = max(buffer, rebuilt + block.working_bytes)
+    check_times(costs, stage)
     if places_anything(stage):
         places = check_places(costs, stage)
         charged = places.charged

@@ -9,7 +9,7 @@ import math
 
 from solver.costs.pipeline import Block, PipelineCosts
 from solver.errors import SolverFailed
-from solver.plan import BlockRecompute
+from solver.plan import BlockRecompute, Stage
 
 TOLERANCE = 1e-9
 """Relative difference that rounding may cause."""
@@ -38,6 +38,21 @@ def offloaded_bytes(costs: PipelineCosts, block: Block, entry: BlockRecompute) -
     if not block.checkpointable or total > shortest * costs.host.bytes_per_second * (1 + TOLERANCE):
         raise SolverFailed(f"Block '{block.name}' offloads more than its compute hides.")
     return total
+
+
+def check_times(costs: PipelineCosts, stage: Stage) -> None:
+    """That what is made early, or ahead of the gradient, finds its sources on the device.
+
+    Raises:
+        SolverFailed: A stage ahead offloads, or one that places recompute in windows of following
+            blocks on devices that have no room for a block more.
+    """
+    away = [entry for entry in stage.recompute if entry.offloaded]
+    if away and stage.recomputes_ahead:
+        raise SolverFailed(f"Stage {stage.index} offloads what it needs ahead of the gradient.")
+    early = any(placed.following for entry in away for placed in entry.placed)
+    if away and costs.staged_blocks < (4 if early else 3):
+        raise SolverFailed(f"Stage {stage.index} has no room for blocks on their way.")
 
 
 def check_hosts(
@@ -74,7 +89,7 @@ def check_hosts(
 
 
 def _staging(costs: PipelineCosts, in_flight: int, stages: int, depth: int, devices: int) -> float:
-    """Three of the largest budgets."""
+    """Three of the largest budgets, or with windows of following blocks four."""
     if costs.host is None:
         return 0.0
     layers = [costs.blocks[kind] for kind in costs.sequence if costs.blocks[kind].checkpointable]
@@ -91,7 +106,7 @@ def _staging(costs: PipelineCosts, in_flight: int, stages: int, depth: int, devi
         most = max(math.ceil(len(layers) * 5 / (4 * depth)), math.ceil(len(layers) / depth) + 1)
         here = in_flight * most * (stages / devices)
         largest = min(largest, costs.host.memory_bytes / here)
-    return 3.0 * largest
+    return float(costs.staged_blocks) * largest
 
 
 def _compute_seconds(block: Block) -> tuple[float, float]:

@@ -86,6 +86,7 @@ class Lending:
                 micro_batches=running.costs.micro_batches,
                 reserved_bytes=costs.reserved_bytes + staging,
                 staging_bytes=staging,
+                staged_blocks=running.costs.staged_blocks,
             )
             self._judged[left] = assess(costs, running.schedule, running.stages)
         return self._judged[left]

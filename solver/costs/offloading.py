@@ -10,6 +10,9 @@ before its block's backward. Exactly:
 - On the device they exist while their block runs and one block longer, on their way out or in. So a
   run that offloads has room for three such budgets of its largest block on every device: one at
   work, one on its way in, one of another micro-batch on its way out.
+- Where recompute may stand in a window of the following block, what it is made from is back before
+  that block's backward, so that there is room for four: one more is ready.
+- A stage that recomputes ahead of the gradient offloads nothing, for it needs everything at once.
 - Where a device's share of the host's memory is less than all layers could fill with all
   micro-batches that a stage has in flight at most, a stage holds no more than a quarter above its
   even number of layers, and each layer has an equal part of the memory for each micro-batch.
@@ -29,12 +32,18 @@ STAGED_BLOCKS = 3
 """Blocks whose budgets a device has room for: at work, on the way in, on the way out."""
 
 
-def offloading(costs: PipelineCosts, schedule: Schedule) -> PipelineCosts | None:
-    """The costs of a run that offloads; None if its devices have no host, or nothing can leave."""
-    devices = [_on_one(one, schedule) for one in costs.devices]
+def offloading(
+    costs: PipelineCosts, schedule: Schedule, *, windows: bool = False
+) -> PipelineCosts | None:
+    """The costs of a run that offloads; None if its devices have no host, or nothing can leave.
+
+    ``windows``: recompute may stand in windows of the following block.
+    """
+    staged = STAGED_BLOCKS + windows
+    devices = [_on_one(one, schedule, staged) for one in costs.devices]
     if any(one is None for one in devices):
         return None
-    found = _on_one(costs, schedule)
+    found = _on_one(costs, schedule, staged)
     if found is None:
         return None
     on_each = tuple(one for one in devices if one is not None)
@@ -42,7 +51,7 @@ def offloading(costs: PipelineCosts, schedule: Schedule) -> PipelineCosts | None
     return replace(found, devices=on_each, offload_layers=max(limited, default=0))
 
 
-def _on_one(costs: PipelineCosts, schedule: Schedule) -> PipelineCosts | None:
+def _on_one(costs: PipelineCosts, schedule: Schedule, staged: int) -> PipelineCosts | None:
     """The costs on one kind of device."""
     if costs.host is None:
         return None
@@ -55,7 +64,7 @@ def _on_one(costs: PipelineCosts, schedule: Schedule) -> PipelineCosts | None:
         on_device = layers * (schedule.stages // schedule.devices)
         part = costs.host.memory_bytes / (in_flight * on_device)
     budgets = tuple(min(bytes_, part) for bytes_ in hidden)
-    staging = STAGED_BLOCKS * max((budgets[kind] for kind in costs.sequence), default=0.0)
+    staging = staged * max((budgets[kind] for kind in costs.sequence), default=0.0)
     if staging <= 0:
         return None
     return replace(
@@ -63,6 +72,7 @@ def _on_one(costs: PipelineCosts, schedule: Schedule) -> PipelineCosts | None:
         offload_bytes=budgets,
         offload_layers=layers,
         staging_bytes=staging,
+        staged_blocks=staged,
         reserved_bytes=costs.reserved_bytes + staging,
     )
 

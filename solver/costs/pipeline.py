@@ -209,7 +209,8 @@ class PipelineCosts:
     products. ``host``: where activations may be offloaded to; None: nowhere.
     ``offload_bytes``: per kind, the most that a block of it may have there, of one micro-batch;
     empty where nothing is offloaded. ``offload_layers``: the layers that a stage may then hold at
-    most, for the host's sake; 0: any number. ``staging_bytes``: what offloading takes on every
+    most, for the host's sake; 0: any number. ``staged_blocks``: budgets of the largest block
+    that a device which offloads has room for. ``staging_bytes``: what offloading takes on every
     device, a part of the reserve; so are ``buffer_bytes``, in which gradients are flattened: the
     part of which a longer pipeline takes less.
     """
@@ -232,6 +233,7 @@ class PipelineCosts:
     offload_bytes: tuple[float, ...] = ()
     offload_layers: int = 0
     staging_bytes: float = 0.0
+    staged_blocks: int = 0
     buffer_bytes: float = 0.0
 
     def at(self, device: int) -> PipelineCosts:

@@ -15,7 +15,6 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from solver.costs.offloading import STAGED_BLOCKS
 from solver.costs.pipeline import Block, PipelineCosts
 from solver.memory.liveness import Passes, passes
 from solver.partition.menu import Floats, Part
@@ -55,7 +54,8 @@ def allocated(
     blocks = [block for stage in mine for block in _blocks(costs, stages[stage])]
     # Of what is staged, the block at work has its own tensors counted in its passes.
     states = costs.workspace_bytes + sum(block.states.total for block in blocks)
-    states += costs.staging_bytes * (STAGED_BLOCKS - 1) / STAGED_BLOCKS
+    staged = max(costs.staged_blocks, 1)
+    states += costs.staging_bytes * (staged - 1) / staged
     received = sum(2 * costs.boundary_bytes for stage in mine if stage > 0)
     steady = states + received
     running = states - sum(block.step_bytes for block in blocks)

@@ -76,13 +76,17 @@ def least_memory_menu(costs: PipelineCosts) -> Menu:
 def _overlapping(costs: PipelineCosts, frontiers: tuple[Frontier, ...], overlap: Overlap) -> Menu:
     """Free choice, with what may hide where."""
     ahead = overlap in (Overlap.STALLS, Overlap.ALL)
+    # What runs ahead needs all of a stage at once, so that nothing of it waits in host memory.
+    on_device = frontiers
+    if costs.offload_bytes:
+        on_device = tuple(best_frontier(block) for block in costs.blocks)
     if overlap in (Overlap.COMMUNICATION, Overlap.ALL) and _has_windows(costs):
         hiding = WindowMenu(costs, frontiers)
         if not ahead:
             return hiding
-        return TimedMenu(hiding, WindowMenu(costs, frontiers, on_demand=hiding))
+        return TimedMenu(hiding, WindowMenu(costs, on_device, on_demand=hiding))
     on_demand = FreeMenu(costs, frontiers)
-    return TimedMenu(on_demand, GatheredMenu(costs, frontiers)) if ahead else on_demand
+    return TimedMenu(on_demand, GatheredMenu(costs, on_device)) if ahead else on_demand
 
 
 def _has_windows(costs: PipelineCosts) -> bool:

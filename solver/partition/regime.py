@@ -47,6 +47,7 @@ class Regime:
         admits: Which counts of blocks, shape (runs, kinds), a stage may hold; None: any.
         splits: The only splits there are; None: any.
         ahead: Whether stages may recompute ahead of the gradient, where the schedule allows it.
+        windows: Whether recompute may stand in windows of the following block's backward.
         method: What decides every layout by itself; None: the best of all plans is looked for.
         choices: Where each block chooses by itself, and that is all the menu knows: among what.
         costs: Those under which its plans are made; None: the layout's.
@@ -60,6 +61,7 @@ class Regime:
     admits: Admits | None = None
     splits: tuple[Split, ...] | None = None
     ahead: bool = False
+    windows: bool = False
     choices: Callable[[Block], Frontier] | None = None
     method: Method | None = None
     costs: PipelineCosts | None = None

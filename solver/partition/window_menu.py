@@ -122,10 +122,11 @@ class WindowMenu(Menu):
     @property
     def alone(self) -> FreeMenu:
         """The menu of blocks that use their own windows only, tied to no neighbour."""
-        fronts = [
-            as_frontier(own_placements(b, self._costs.overlapping, ahead=self._gathers))
-            for b in self._costs.blocks
-        ]
+        costs, fronts = self._costs, []
+        budgets = () if self._gathers else costs.offload_bytes
+        for block, most in zip(costs.blocks, budgets or (0.0,) * len(costs.blocks), strict=True):
+            made = own_placements(block, costs.overlapping, ahead=self._gathers, offload_bytes=most)
+            fronts.append(as_frontier(made))
         return FreeMenu(self._costs, tuple(fronts))
 
     def signatures(self) -> Signatures:

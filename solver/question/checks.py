@@ -66,7 +66,7 @@ def check_offload(request: PlanRequest) -> None:
     """Refuse offload where it is not planned.
 
     Raises:
-        BadRequest: The policy, overlap or the target leaves no room for it.
+        BadRequest: The policy or the target leaves no room for it.
     """
     recompute, target = request.recompute, request.target
     if recompute.offload is Offload.OFF:
@@ -77,12 +77,6 @@ def check_offload(request: PlanRequest) -> None:
             "device; it offloads nothing.",
             field="recompute.offload",
             hint="Leave it out, give off, or let recompute.policy be optimal.",
-        )
-    if recompute.overlap not in (None, Overlap.OFF):
-        raise BadRequest(
-            "Recompute that hides and offload are not planned together.",
-            field="recompute.offload",
-            hint="Leave it out, or leave recompute.overlap out.",
         )
     if target is not None:
         raise BadRequest(

@@ -51,7 +51,9 @@ def link_placements(
     the stage recomputes ahead, so that all it rebuilds is alive at once.
     """
     shared_out = lendings(costs, links)
-    return _between(costs, link, links, shared_out, shared_out, gathers=gathers, apart=gathers)
+    return _between(
+        costs, link, links, shared_out, shared_out, gathers=gathers, apart=gathers, ahead=gathers
+    )
 
 
 @lru_cache(maxsize=512)
@@ -71,18 +73,20 @@ def some_placements(
     kept_out = tuple(replace(one, own=()) for one in given)
     wide = tuple(one.endless() for one in shared_out)
     to_itself, (kind, following) = (link[0], None), link
-    plain = plain_placements(costs.blocks[kind])
+    offload_bytes = _offload_bytes(costs, kind, ahead=gathers)
+    plain = plain_placements(costs.blocks[kind], offload_bytes)
     alone = (
-        _between(costs, to_itself, links, given, given)
-        or _between(costs, to_itself, links, kept_out, given)
+        _between(costs, to_itself, links, given, given, ahead=gathers)
+        or _between(costs, to_itself, links, kept_out, given, ahead=gathers)
         or plain
     )
+    how = {"gathers": True, "apart": gathers, "ahead": gathers}
     freely = (
-        _between(costs, link, links, given, given, gathers=True, apart=gathers)
-        or _between(costs, link, links, kept_out, given, gathers=True, apart=gathers)
+        _between(costs, link, links, given, given, **how)
+        or _between(costs, link, links, kept_out, given, **how)
         or plain
     )
-    most = _between(costs, link, links, wide, wide, gathers=True, apart=gathers)
+    most = _between(costs, link, links, wide, wide, **how)
     if most is None:
         open_to = [costs.blocks[one] for one in (kind, following) if one is not None]
         filled = sum(w.seconds for block in open_to for w in windows(block, costs.overlapping))
@@ -93,26 +97,37 @@ def some_placements(
 
 
 @lru_cache(maxsize=512)
-def plain_placements(block: Block) -> Placements:
+def plain_placements(block: Block, offload_bytes: float = 0.0) -> Placements:
     """The choices of a block without windows."""
-    found = placements(block, Slots((), (), ()), 0.0, MOST_LABELS)
+    slots = Slots((), (), (), offload_bytes=offload_bytes)
+    found = placements(block, slots, 0.0, MOST_LABELS)
     assert found is not None, "the block's frontier was made before"
     return found
 
 
 @lru_cache(maxsize=512)
-def own_placements(block: Block, overlapping: Overlapping, *, ahead: bool = False) -> Placements:
+def own_placements(
+    block: Block, overlapping: Overlapping, *, ahead: bool = False, offload_bytes: float = 0.0
+) -> Placements:
     """The choices of a block with its own windows to itself; none in them if they are too many.
 
-    ``ahead``: of a block whose stage recomputes ahead of the gradient.
+    ``ahead``: of a block whose stage recomputes ahead of the gradient. ``offload_bytes``: what of
+    it may wait in host memory.
     """
     if ahead and not overlapping.apart:
         return own_placements(block, overlapping)
     own = lending(block, (), overlapping).own
     fills = tuple(_Wanted.of(w, False, *_of_own(block, w)).fill for w in own)
-    slots = Slots((), own, fills, shared=(False,) * len(own), apart=ahead)
+    slots = Slots(
+        (), own, fills, shared=(False,) * len(own), apart=ahead, offload_bytes=offload_bytes
+    )
     found = placements(block, slots, overlapping.charge, MOST_UNTIED)
-    return plain_placements(block) if found is None else found
+    return plain_placements(block, offload_bytes) if found is None else found
+
+
+def _offload_bytes(costs: PipelineCosts, kind: int, *, ahead: bool) -> float:
+    """What of a kind may wait in host memory: ahead of the gradient nothing does."""
+    return costs.offload_bytes[kind] if costs.offload_bytes and not ahead else 0.0
 
 
 def _of_own(block: Block, window: Window) -> tuple[tuple[float, ...], float]:
@@ -129,6 +144,7 @@ def _between(
     *,
     gathers: bool = False,
     apart: bool = False,
+    ahead: bool = False,
 ) -> Placements | None:
     """The placements where ``own_of`` says which windows are own, ``lent_of`` which are lent."""
     kind, following = link
@@ -152,6 +168,7 @@ def _between(
         costs.overlapping,
         gathers and bool(lent),
         apart and bool(lent or own),
+        _offload_bytes(costs, kind, ahead=ahead),
     )
     if made is None:
         return None
@@ -211,10 +228,11 @@ def _walked(
     overlapping: Overlapping,
     gathers: bool,
     apart: bool,
+    offload_bytes: float,
 ) -> Placements | None:
     wanted = (*lent, *own)
     if not wanted:
-        return plain_placements(block)
+        return plain_placements(block, offload_bytes)
     tied = any(one.shared for one in wanted)
     if tied and (1 + len(wanted)) ** len(lasting(block)) > MOST_WAYS:
         return None
@@ -225,5 +243,6 @@ def _walked(
         shared=tuple(one.shared for one in wanted),
         apart=apart and overlapping.apart,
         gathers=gathers,
+        offload_bytes=offload_bytes,
     )
     return placements(block, slots, overlapping.charge, MOST_EXACT if tied else MOST_UNTIED)

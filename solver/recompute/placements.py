@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.costs.pipeline import Block, Op, OpKind
-from solver.recompute.choice import Choice, Picked, Placed, needed_tensors
+from solver.recompute.choice import Choice, Picked, Placed, needed_tensors, offloading
 from solver.recompute.dominance import Floats, undominated_rows
 from solver.recompute.fill import ROUNDING, Fill
 from solver.recompute.windows import Window, placeable
@@ -69,7 +69,7 @@ class PlacedChoices(Sequence[Choice]):
             if where[1 + place] >> i & 1
         ]
         kept, seconds, rebuilt, early = self.costs[at, :4].tolist()
-        return Choice(
+        choice = Choice(
             kept_bytes=self.block.input_bytes + kept,
             seconds=seconds,
             recompute_bytes=rebuilt,
@@ -78,6 +78,7 @@ class PlacedChoices(Sequence[Choice]):
             hidden_seconds=float(self.hidden[at]),
             early_bytes=early,
         )
+        return offloading(self.block, choice, self.slots.offload_bytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +133,7 @@ class Slots:
     ``following`` and ``own`` are in time order; ``fills`` are of both, in that order. ``shared``:
     which of them, in that order, other blocks want too, so that their uses count among the costs;
     None: all of them. ``apart``: nothing on demand takes what is placed in a window. ``gathers``:
-    bytes held early are no cost.
+    bytes held early are no cost. ``offload_bytes``: what of the block may wait in host memory.
     """
 
     following: tuple[Window, ...]
@@ -141,6 +142,7 @@ class Slots:
     shared: tuple[bool, ...] | None = None
     apart: bool = False
     gathers: bool = False
+    offload_bytes: float = 0.0
 
 
 def placements(block: Block, slots: Slots, charge: float, most: int) -> Placements | None:
@@ -331,9 +333,11 @@ class _Walk:
         Bytes rebuilt or held early may grow by what kept bytes shrink (``frontier.py``).
         """
         kept = costs[:, _KEPT]
-        columns = [kept, costs[:, _SECONDS], kept + costs[:, _REBUILT]]
+        # Of partial choices the least difference of what stays on the device (``frontier.py``).
+        held = np.maximum(kept, self._slots.offload_bytes - self._block.input_bytes)
+        columns = [kept, costs[:, _SECONDS], held + costs[:, _REBUILT]]
         if self._slots.following and not self._slots.gathers:
-            columns.append(kept + costs[:, _EARLY])
+            columns.append(held + costs[:, _EARLY])
         columns += list(costs[:, uses].T)
         return np.stack(columns, axis=1)
 
@@ -352,7 +356,9 @@ class _Walk:
         true, lent = self._uses(reruns), len(self._slots.following)
         return Placements(
             choices=PlacedChoices(self._block, self._slots, costs, reruns, true.sum(axis=1)),
-            kept=self._block.input_bytes + costs[:, _KEPT],
+            kept=np.maximum(
+                self._block.input_bytes + costs[:, _KEPT] - self._slots.offload_bytes, 0.0
+            ),
             seconds=costs[:, _SECONDS],
             rebuilt=costs[:, _REBUILT],
             early=costs[:, _EARLY],

@@ -36,13 +36,17 @@ def free_regimes(recompute: Recompute) -> Regimes:
         return on_device
 
     def both(layout: Layout, costs: PipelineCosts) -> list[Regime]:
-        moved = offload_costs(layout, costs)
-        ways = list(on_device(layout, costs))
-        if moved is None:
-            return ways
-        admits = layers_admitted(moved)
-        offloads = [replace(way, costs=moved, admits=admits) for way in on_device(layout, moved)]
-        return [*ways, *offloads]
+        found = list(on_device(layout, costs))
+        for windows in (True, False):
+            moved = offload_costs(layout, costs, windows=windows)
+            if moved is not None:
+                admits = layers_admitted(moved)
+                found += [
+                    replace(way, costs=moved, admits=admits)
+                    for way in on_device(layout, moved)
+                    if way.windows == windows
+                ]
+        return found
 
     return both
 
@@ -55,8 +59,13 @@ def layers_admitted(costs: PipelineCosts) -> Admits | None:
     return lambda counts: counts[:, : len(layers)] @ layers <= costs.offload_layers
 
 
-def offload_costs(layout: Layout, costs: PipelineCosts) -> PipelineCosts | None:
-    """The costs of a layout whose run offloads activations; None where it cannot."""
+def offload_costs(
+    layout: Layout, costs: PipelineCosts, *, windows: bool = False
+) -> PipelineCosts | None:
+    """The costs of a layout whose run offloads activations; None where it cannot.
+
+    ``windows``: recompute may stand in windows of the following block.
+    """
     schedule = make_schedule(
         layout.schedule,
         layout.pipeline_parallel,
@@ -64,7 +73,7 @@ def offload_costs(layout: Layout, costs: PipelineCosts) -> PipelineCosts | None:
         layout.virtual_stages,
         layout.interleaving_group,
     )
-    return offloading(costs, schedule)
+    return offloading(costs, schedule, windows=windows)
 
 
 def _on_device(recompute: Recompute) -> Regimes:
@@ -76,14 +85,21 @@ def _on_device(recompute: Recompute) -> Regimes:
     asked = Regime(
         lambda costs: policy_menu(costs, recompute),
         ahead=ahead,
+        windows=uses_windows(recompute),
         choices=best_frontier if plain and recompute.choice_per is ChoicePer.BLOCK else None,
     )
-    if recompute.overlap not in (Overlap.COMMUNICATION, Overlap.ALL):
+    if not asked.windows:
         return lambda _layout, _costs: [asked]
     # Large stages fill windows nearly as well as can be; no plan may be slower than one without.
     bare = recompute.model_copy(update={"overlap": Overlap.STALLS if ahead else Overlap.OFF})
     without = Regime(lambda costs: policy_menu(costs, bare), ahead=ahead)
     return lambda _layout, _costs: [asked, without]
+
+
+def uses_windows(recompute: Recompute) -> bool:
+    """Whether recompute may stand in windows of backward."""
+    free = recompute.policy is Policy.OPTIMAL
+    return free and recompute.overlap in (Overlap.COMMUNICATION, Overlap.ALL)
 
 
 def uses_stalls(recompute: Recompute) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from solver.costs.pipeline import Block, OpKind, PipelineCosts
-from tests.solver.exhaustive import in_flight, order
+from tests.solver.exhaustive import in_flight, offload_budgets, order
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,17 @@ def window_ops(block: Block) -> list[int]:
 
 
 def block_ways(
-    block: Block, following: Block | None, slowdown: float, *, windows: bool
+    block: Block,
+    following: Block | None,
+    slowdown: float,
+    *,
+    windows: bool,
+    offload_bytes: float = 0.0,
 ) -> list[Way]:
-    """Every legal way, those that no other beats in every respect."""
+    """Every legal way, those that no other beats in every respect.
+
+    Of what is kept so many bytes, in any parts, need not be on the device.
+    """
     needed = sorted({t for op in block.ops for t in op.backward_reads} - {"x"})
     own = window_ops(block) if windows else []
     later = window_ops(following) if windows and following is not None else []
@@ -72,8 +80,12 @@ def block_ways(
                 lent = sum(1 for where, _ in slots if where == "following")
                 found.add(
                     Way(
-                        block.input_bytes
-                        + sum(o.output_bytes for o in block.ops if o.name in kept),
+                        max(
+                            block.input_bytes
+                            + sum(o.output_bytes for o in block.ops if o.name in kept)
+                            - offload_bytes,
+                            0.0,
+                        ),
                         sum(o.forward_seconds for o in ops if place[o.name] is None),
                         sum(o.output_bytes for o in ops),
                         sum(
@@ -126,20 +138,44 @@ def _best(ways: set[Way]) -> list[Way]:
 
 
 def stage_times(
-    costs: PipelineCosts, run: tuple[int, ...], flight: int, overlap: str
+    costs: PipelineCosts,
+    run: tuple[int, ...],
+    flight: int,
+    overlap: str,
+    budgets: tuple[float, ...] = (),
+    staging: float = 0.0,
 ) -> list[tuple[float, float]]:
-    """Every best (seconds in the backward, seconds recomputed ahead of it) that fits a stage."""
-    slowdown = costs.overlapping.slowdown
+    """Every best (seconds in the backward, seconds recomputed ahead of it) that fits a stage.
+
+    ``budgets``: what of each kind may wait in host memory, but for stages that recompute ahead;
+    ``staging``: bytes set aside for that.
+    """
     windows = overlap in ("communication", "all")
+    room = costs.capacity_bytes * (1 + 1e-12) - staging
+    room -= sum(costs.blocks[k].states.total for k in run)
+    least = least_ahead = math.inf
+    for kept, seconds, working, *_ in _chains(costs, run, windows, budgets):
+        if flight * kept + working <= room:
+            least = min(least, seconds)
+    if overlap in ("stalls", "all"):
+        for kept, seconds, _, rebuilt, *_ in _chains(costs, run, windows, ()):
+            if flight * kept + rebuilt <= room:
+                least_ahead = min(least_ahead, seconds)
+    best = [(least, 0.0)] if math.isfinite(least) else []
+    return best + ([(0.0, least_ahead)] if math.isfinite(least_ahead) and least_ahead else [])
+
+
+def _chains(
+    costs: PipelineCosts, run: tuple[int, ...], windows: bool, budgets: tuple[float, ...]
+) -> set[_Chain]:
+    """(kept, seconds, largest working memory, rebuilt in all, early bytes and use of the last way)
+    of every way to run a stage's blocks that no other beats."""
+    slowdown = costs.overlapping.slowdown
     blocks = [costs.blocks[k] for k in run]
-    states = sum(block.states.total for block in blocks)
-    # (kept, seconds, largest working memory, rebuilt in all, early bytes and use of the last way)
-    chains: set[tuple[float, float, float, float, float, tuple[float, ...]]] = {
-        (0.0, 0.0, 0.0, 0.0, 0.0, ())
-    }
+    chains: set[_Chain] = {(0.0, 0.0, 0.0, 0.0, 0.0, ())}
     for at, block in enumerate(blocks):
         following = blocks[at + 1] if at + 1 < len(blocks) else None
-        ways = _ways(block, following, slowdown, windows)
+        ways = _ways(block, following, slowdown, windows, budgets[run[at]] if budgets else 0.0)
         lengths = [block.ops[i].backward_seconds / slowdown for i in reversed(window_ops(block))]
         grown = set()
         for kept, seconds, working, rebuilt, early, lent in chains:
@@ -160,17 +196,7 @@ def stage_times(
                     )
                 )
         chains = _thin(grown)
-    found: set[tuple[float, float]] = set()
-    for kept, seconds, working, rebuilt, _, _ in chains:
-        if states + flight * kept + working <= costs.capacity_bytes * (1 + 1e-12):
-            found.add((seconds, 0.0))
-        ahead = overlap in ("stalls", "all")
-        if ahead and states + flight * kept + rebuilt <= costs.capacity_bytes * (1 + 1e-12):
-            found.add((0.0, seconds))
-    least = min((s for s, a in found if a == 0.0), default=math.inf)
-    least_ahead = min((a for s, a in found if s == 0.0), default=math.inf)
-    best = [(least, 0.0)] if math.isfinite(least) else []
-    return best + ([(0.0, least_ahead)] if math.isfinite(least_ahead) and least_ahead else [])
+    return chains
 
 
 _Chain = tuple[float, float, float, float, float, tuple[float, ...]]
@@ -191,8 +217,10 @@ def _thin(chains: set[_Chain]) -> set[_Chain]:
 
 
 @cache
-def _ways(block: Block, following: Block | None, slowdown: float, windows: bool) -> list[Way]:
-    return block_ways(block, following, slowdown, windows=windows)
+def _ways(
+    block: Block, following: Block | None, slowdown: float, windows: bool, offload_bytes: float
+) -> list[Way]:
+    return block_ways(block, following, slowdown, windows=windows, offload_bytes=offload_bytes)
 
 
 def makespan(
@@ -236,7 +264,31 @@ def makespan(
     return max(clock)
 
 
-def optimum(costs: PipelineCosts, schedule: str, stages: int, overlap: str) -> float:
+def offloading_optimum(costs: PipelineCosts, schedule: str, stages: int, overlap: str) -> float:
+    """The same where activations may wait in host memory, or none do.
+
+    Where recompute may stand in windows, a block more is on every device.
+    """
+    most = max(in_flight(schedule, s, stages, costs.micro_batches) for s in range(stages))
+    budgets, _ = offload_budgets(costs, most, stages)
+    largest = max(budgets[kind] for kind in costs.sequence)
+    found = [optimum(costs, schedule, stages, overlap)]
+    if largest:
+        without = {"communication": "off", "all": "stalls"}.get(overlap, overlap)
+        found.append(optimum(costs, schedule, stages, without, budgets, 3 * largest))
+    if largest and overlap in ("communication", "all"):
+        found.append(optimum(costs, schedule, stages, overlap, budgets, 4 * largest))
+    return min(found)
+
+
+def optimum(
+    costs: PipelineCosts,
+    schedule: str,
+    stages: int,
+    overlap: str,
+    budgets: tuple[float, ...] = (),
+    staging: float = 0.0,
+) -> float:
     """The least makespan over every cut, every place of every tensor, every stage's timing."""
     length, n = len(costs.sequence), costs.micro_batches
     known: dict[tuple[tuple[int, ...], int], list[tuple[float, float]]] = {}
@@ -247,7 +299,7 @@ def optimum(costs: PipelineCosts, schedule: str, stages: int, overlap: str) -> f
             run = costs.sequence[a:b]
             key = (run, in_flight(schedule, s, stages, n))
             if key not in known:
-                known[key] = stage_times(costs, run, key[1], overlap)
+                known[key] = stage_times(costs, run, key[1], overlap, budgets, staging)
             forward.append(sum(costs.blocks[k].forward_seconds for k in run))
             plain = sum(costs.blocks[k].backward_seconds for k in run)
             options.append([(plain + seconds, ahead) for seconds, ahead in known[key]])

@@ -226,7 +226,6 @@ def test_an_evaluation_offloads_where_that_is_faster() -> None:
     ("more", "field"),
     [
         ({"recompute": {"offload": "on", "policy": "full"}}, "recompute.offload"),
-        ({"recompute": {"offload": "on", "overlap": "all"}}, "recompute.offload"),
         ({"cluster": {"memory_bytes": 28.0}}, "cluster.host_bytes_per_second"),
     ],
 )
