@@ -49,7 +49,7 @@ BOTH = (170, 192, 368, 402, 463, 493)
 
 
 @pytest.mark.parametrize("overlap", OVERLAPS)
-@pytest.mark.parametrize("seed", (*range(4), *BOTH))
+@pytest.mark.parametrize("seed", [*range(4), *BOTH])
 def test_no_tensor_in_any_place_or_at_the_host_makes_a_plan_faster(seed: int, overlap: str) -> None:
     expected = exhaustive_overlap.offloading_optimum(*sample(seed), overlap)
     found = plan(asked(seed, overlap=overlap, offload="on"))
