@@ -53,8 +53,10 @@ def test_a_wait_that_is_too_short_ends_in_202(service: TestClient) -> None:
 def test_the_same_request_is_solved_once(service: TestClient, solve_log: Path) -> None:
     first = service.post("/v1/plans", json=asking("quick"), headers=WAIT)
     reordered = dict(reversed(asking("quick", training={"precision": "bf16"}).items()))
+    assert first.status_code == 200, first.text
+    assert first.json()["status"] == "succeeded", first.text
     again = service.post("/v1/plans", json=reordered)
-    assert again.status_code == 200
+    assert again.status_code == 200, again.text
     assert again.content == first.content
     assert solve_log.read_text().splitlines() == ["quick"]
 
