@@ -18,7 +18,7 @@ def test_its_program_gives_the_time_that_its_own_test_expects() -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "faster"), [(sapp.small_test(), 1.029), (sapp.llama2_70b(), 1.068)]
+    ("case", "faster"), [(sapp.small_test(), 1.029), (sapp.llama2_70b(), 1.114)]
 )
 def test_our_plan_is_faster_than_the_published_one(case: sapp.Case, faster: float) -> None:
     makespan, bound, _ = sapp.ours(case)
