@@ -18,7 +18,7 @@ from solver.partition.footprints import Footprints, given_footprints
 from solver.partition.menu import Index, Mix
 from solver.partition.prefix_menu import PrefixMenu
 from solver.partition.ruled_shared import RuledSharedProblem
-from solver.partition.shared_plans import Plan
+from solver.partition.split_descent import Plan
 
 FEW_SPLITS = 500
 """Splits up to which all are tried."""

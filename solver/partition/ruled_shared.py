@@ -22,7 +22,7 @@ from solver.partition.free_menu import FreeMenu
 from solver.partition.menu import Index, Menu, Mix, Part
 from solver.partition.regime import Split
 from solver.partition.shared import SharedProblem
-from solver.partition.shared_plans import Plan
+from solver.partition.split_descent import Plan
 from solver.partition.split_rows import SplitRows
 from solver.recompute.frontier import Frontier, frontier_of
 from solver.recompute.policies import least_memory

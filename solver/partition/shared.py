@@ -46,9 +46,10 @@ from solver.partition.regime import Split
 from solver.partition.relaxed_splits import RelaxedSplits
 from solver.partition.rounded_mixes import rounded_mixes
 from solver.partition.shared_memory import least_recompute
-from solver.partition.shared_plans import Plan, SharedPlans
+from solver.partition.shared_plans import SharedPlans
 from solver.partition.shared_program import SharedModel
 from solver.partition.split_bounds import SplitBounds
+from solver.partition.split_descent import Plan
 from solver.partition.split_rows import QUICK, THOROUGH, SplitRows
 from solver.recompute.frontier import Frontier
 from solver.schedules import Schedule, critical_path, schedule_graph, simulate

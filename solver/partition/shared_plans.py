@@ -28,11 +28,8 @@ from solver.partition.regime import Split
 from solver.partition.runs import run_totals, signatures
 from solver.partition.split_descent import QUICK as SOME_STEPS
 from solver.partition.split_descent import THOROUGH as ALL_STEPS
-from solver.partition.split_descent import SplitDescent
+from solver.partition.split_descent import Plan, SplitDescent
 from solver.schedules import Schedule, StageTimes, critical_path, schedule_graph, simulate
-
-Plan = tuple[tuple[Cut, ...], tuple[Mix, ...]]
-"""The run of every stage, and what it keeps of it."""
 
 
 class SharedPlans:

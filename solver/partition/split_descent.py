@@ -31,6 +31,7 @@ from solver.schedules import (
 )
 
 Plan = tuple[tuple[Cut, ...], tuple[Mix, ...]]
+"""The run of every stage, and what it keeps of it."""
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from solver.partition.menu import Bools, Index, Mix
 from solver.partition.outcome import EXACT, Dominated, Infeasible, Partition
 from solver.partition.regime import Split
 from solver.partition.shared import SMALL, SharedProblem
-from solver.partition.shared_plans import Plan
 from solver.partition.shared_program import SharedModel
+from solver.partition.split_descent import Plan
 from solver.partition.split_rows import SplitRows
 from solver.partition.stalling_device import StallingDevice
 from solver.partition.stalling_program import StallingModel, TimedFrontiers
