@@ -27,15 +27,15 @@ LARGE: dict[str, Any] = {
 
 
 def test_workers_share_a_search_out(deployment: Deployment) -> None:
-    deployment.set({"STAGECUT_SOLVER_PROCESSES": "1"})
+    deployment.set({"STAGECUT_SOLVER_PROCESSES": "2"})
     _, url = deployment.server()
     workers = {deployment.worker(), deployment.worker()}
-    asked = submit(url, ["parts-2-until-shared"])
-    wait_for_start(deployment, 3)
+    asked = submit(url, ["parts-4-until-shared"])
+    wait_for_start(deployment, 5)  # each of the workers has two parts at work
     gate(deployment.solve_log, "shared").touch()
     (plan,) = finished(url, asked)
-    assert plan.error == "7 [0, 1]"
-    assert set(deployment.who_solves()[1:3]) == workers
+    assert plan.error == "7 [0, 1, 2, 3]"
+    assert set(deployment.who_solves()[1:5]) == workers
 
 
 def test_two_servers_and_two_workers_answer_what_one_process_does(deployment: Deployment) -> None:

@@ -194,16 +194,17 @@ def test_an_unknown_plan_is_not_found(service: TestClient) -> None:
 def test_a_new_solver_version_leaves_old_answers_visible_and_asks_anew(
     settings: Settings, solve_log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A body of its own: what is read of a body is remembered, its id under the version too.
     with TestClient(create_app(settings)) as before:
-        old = before.post("/v1/plans", json=asking("quick")).headers["location"]
+        old = before.post("/v1/plans", json=asking("quick-twice")).headers["location"]
         answer = until_finished(before, old)
     monkeypatch.setattr(identity, "SOLVER_VERSION", "next")
     context._read_again.cache_clear()  # a new version is a new process
     with TestClient(create_app(settings)) as after:
-        new = after.post("/v1/plans", json=asking("quick")).headers["location"]
+        new = after.post("/v1/plans", json=asking("quick-twice")).headers["location"]
         assert new != old
         assert until_finished(after, new)["status"] == "succeeded"
         assert after.get(old).json() == answer
         listed = {f"/v1/plans/{plan['id']}" for plan in after.get("/v1/plans").json()["plans"]}
         assert listed == {old, new}
-    assert solve_log.read_text().split() == ["quick", "quick"]
+    assert solve_log.read_text().split() == ["quick-twice", "quick-twice"]
